@@ -111,6 +111,15 @@ class States(TypedDict):
     coverage: float
 
 
+class OnMachine(TypedDict):
+    """What came of power cuts of the machine itself, under the same programs."""
+
+    machine: str
+    cuts: int
+    failed: int
+    tokens: list[str]
+
+
 class Host(TypedDict):
     """What it took here."""
 
@@ -133,4 +142,22 @@ class Check(TypedDict):
     notices: list[str]
     limited: bool
     interrupted: bool
+    on_machine: OnMachine | None
+    host: Host
+
+
+class Life(TypedDict):
+    """How a program ended that was started on a state, and the last lines that it wrote."""
+
+    program: str
+    end: str
+    output: str
+    error: str
+
+
+class Again(TypedDict):
+    """One state once more."""
+
+    state: str
+    lives: list[Life]
     host: Host

@@ -7,33 +7,22 @@ holds while sources around it change.
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from perdure import PerdureError, _core, notebook
+from perdure import PerdureError, _core, check_reports, notebook
 
 if TYPE_CHECKING:
     from perdure.api import Machine, Progress
-    from perdure.check_results import Bug, Check, Place, Store
+    from perdure.check_results import Again, Bug, Check, OnMachine
 
 Model: TypeAlias = Literal["px86", "arm", "perdure"]
 
-ADVICE = {
-    "missing-flush": "flush the line behind this store, and wait for that with a fence, before "
-    "anything that relies on it",
-    "flush-too-early": "flush the line again behind this store, or flush it only then, and wait "
-    "for that with a fence",
-    "missing-fence": "the line is flushed; wait for that with a fence before anything that relies "
-    "on it",
-    "wrong-order": "make this store durable before the one that leads to it, or that relies on it",
-    "torn": "these stores have to be seen together: put them into one store of eight bytes, write "
-    "a copy and switch to it, or log them first",
-    "not-recoverable": "nothing has to be lost for this: do not make that store before all that it "
-    "stands for is durable, or log the change first, so that recovery can finish or undo it",
-}
-"""What would mend each kind of defect."""
+TOKENS = 5
+"""Cuts of the machine whose tokens are told."""
 
 
 @dataclass(frozen=True)
@@ -41,39 +30,87 @@ class Limits:
     """How far a check goes."""
 
     states: int | None = None
-    states_of_a_point: int | None = None
     minutes: float | None = None
+    states_of_a_point: int | None = None
     patience: int | None = None
     schedules: int | None = None
 
 
-def check(
-    machine: Machine,
-    program: Sequence[str],
-    *,
-    model: Model = "px86",
-    then: Sequence[str] = (),
-    checker: Sequence[str] = (),
-    dump: Sequence[str] = (),
-    nested: bool = True,
-    limits: Limits | None = None,
-    seed: int = 1,
-    jobs: int = 1,
-    progress: Progress | None = None,
-) -> Check:
-    """What goes wrong when power fails while `program` runs, by the model's rules.
+@dataclass(frozen=True)
+class Subject:
+    """What is checked, on which machine, and by whose rules.
 
     After a failure `then` is started (or the program again), and has to end with status 0,
     `checker` after it; or `dump`, which shows what is in the pool: what was there before the
-    operation under way, or after it.
+    operation under way, or after it. `jobs` host threads change nothing.
     """
-    chosen = limits or Limits()
-    given = {key: value for key, value in vars(chosen).items() if value is not None}
-    request = machine.request(list(program), then=list(then), restart=True, seed=seed, jobs=jobs)
-    programs = {"checker": list(checker), "dump": list(dump)}
-    asked = {"request": request, "model": model, "nested": nested, **programs}
+
+    machine: Machine
+    program: Sequence[str]
+    then: Sequence[str] = ()
+    checker: Sequence[str] = ()
+    dump: Sequence[str] = ()
+    model: Model = "px86"
+    seed: int = 1
+    jobs: int = 1
+
+    def request(self) -> dict[str, object]:
+        """What the core is asked."""
+        request = self.machine.request(
+            list(self.program), then=list(self.then), restart=True, seed=self.seed, jobs=self.jobs
+        )
+        return {
+            "request": request,
+            "model": self.model,
+            "checker": list(self.checker),
+            "dump": list(self.dump),
+        }
+
+
+def check(
+    subject: Subject,
+    *,
+    nested: bool = True,
+    limits: Limits | None = None,
+    progress: Progress | None = None,
+) -> Check:
+    """What goes wrong when power fails while a program runs or, if `nested`, recovers."""
+    given = {key: value for key, value in vars(limits or Limits()).items() if value is not None}
+    asked = json.dumps({**subject.request(), "nested": nested, **given})
     with notebook.following("check", progress) as show:
-        answer: Check = json.loads(_core.check(json.dumps({**asked, **given}), show))
+        answer: Check = json.loads(_core.check(asked, show))
+    answer["on_machine"] = None
+    return answer
+
+
+def on_machine(subject: Subject, cuts: int, progress: Progress | None = None) -> OnMachine:
+    """How many power cuts of the machine itself, near persistence events, recovery fails after."""
+    machine = subject.machine
+    with tempfile.TemporaryDirectory(prefix="perdure-check-") as empty:
+        folder = machine if machine.pmem is not None else replace(machine, pmem=empty)
+        report = folder.cut(
+            list(subject.program),
+            then=list(subject.then),
+            restart=True,
+            cuts=cuts,
+            schedule="near-events",
+            seed=subject.seed,
+            jobs=subject.jobs,
+            progress=progress,
+        )
+    tokens = [cut.token for cut in report.failures if cut.token is not None]
+    return {
+        "machine": machine.machine,
+        "cuts": report.cuts,
+        "failed": len(report.failures),
+        "tokens": tokens[:TOKENS],
+    }
+
+
+def again(subject: Subject, state: str) -> Again:
+    """What recovery comes to on one state, which a report of the same check names."""
+    asked = json.dumps({**subject.request(), "checker": [], "state": state})
+    answer: Again = json.loads(_core.check(asked, None))
     return answer
 
 
@@ -93,116 +130,5 @@ def known_in(baseline: Path | None) -> set[str]:
 
 def baseline_of(bugs: Iterable[Bug]) -> str:
     """The bugs as a baseline file has them, with a line about each for who reads it."""
-    rows = [{"id": bug["id"], "title": title(bug)} for bug in bugs]
+    rows = [{"id": bug["id"], "title": check_reports.title(bug)} for bug in bugs]
     return json.dumps({"bugs": rows}, indent=2) + "\n"
-
-
-def where(place: Place | None) -> str:
-    """A place of the program, in few words."""
-    if place is None:
-        return "somewhere"
-    source = place.get("file")
-    line = f" ({Path(source).name}:{place['line']})" if source and place.get("line") else ""
-    return f"{place.get('function') or place['pc']}{line}"
-
-
-def title(bug: Bug) -> str:
-    """A bug in a line."""
-    defect = str(bug["defect"]).replace("-", " ")
-    places = sorted({where(one["place"]) for one in bug["lost"] or bug["kept"]})
-    if not places:
-        return f"{defect}: power fails before {where(bug['point']['place'])}"
-    return f"{defect}: {', '.join(places)}"
-
-
-def at_point(bug: Bug) -> str:
-    """When power fails, in words."""
-    point = bug["point"]
-    reason = str(point["reason"])
-    during = "" if point["operation"] is None else f", during operation {point['operation']}"
-    if point["in_recovery"]:
-        during = f" of {point['in_recovery']}, after it had failed{during}"
-    if reason == "end":
-        return f"power fails when the program has ended{during}"
-    what = {"fence": "before the fence in", "flush": "before the flush in"}.get(
-        reason, f"before {reason.replace(' begins', '')} begins in"
-    )
-    return f"power fails {what} {where(point['place'])}{during}"
-
-
-def lines_of(bug: Bug) -> list[str]:
-    """A bug for a person to read, but for its title."""
-    told = [f"{'; '.join(bug['symptoms'])} (at {bug['points']:,} failure points)"]
-    told += [f"  {line}" for line in bug["detail"]]
-    told += [f"not durable: {_store(one)}" for one in bug["lost"]]
-    kept = "yet durable" if bug["lost"] else "too early"
-    told += [f"{kept}: {_store(one)}" for one in bug["kept"]]
-    told += [at_point(bug), f"to do: {ADVICE[bug['defect']]}", f"state: {bug['state']}"]
-    return told
-
-
-def _store(one: Store) -> str:
-    place = "" if one["pool"] is None else f", {one['pool']}+{one['offset']:#x}"
-    words = ", ".join(
-        f"+{word['offset']}: {word['found']}, not {word['newest']}" for word in one["words"][:2]
-    )
-    callers = " < ".join(where(frame) for frame in (one["stack"] or [])[1:4])
-    told = [f"the store in {where(one['place'])}{place}{f' [{words}]' if words else ''}"]
-    told += [f"called from {callers}"] if callers else []
-    told += [f"durable only at {where(one['durable_at'])}"] if one["durable_at"] else []
-    return ", ".join(told)
-
-
-def _location(place: Place | None) -> list[dict[str, Any]]:
-    """A place as SARIF has it."""
-    if place is None or not place.get("file"):
-        return []
-    physical: dict[str, Any] = {"artifactLocation": {"uri": place["file"]}}
-    if place.get("line"):
-        physical["region"] = {"startLine": place["line"]}
-    return [{"physicalLocation": physical, "message": {"text": where(place)}}]
-
-
-def sarif(report: Check, new: set[str]) -> str:
-    """The report as SARIF 2.1.0, as code hosts show it in a change."""
-    rules = [{"id": name, "help": {"text": text}} for name, text in ADVICE.items()]
-    results = []
-    for bug in report["bugs"]:
-        places = [one["place"] for one in (*bug["lost"], *bug["kept"])]
-        first, *others = [*places, bug["point"]["place"]]
-        results.append(
-            {
-                "ruleId": bug["defect"],
-                "level": "error",
-                "baselineState": "new" if bug["id"] in new else "unchanged",
-                "message": {"text": f"{title(bug)}. " + ". ".join(lines_of(bug))},
-                "locations": _location(first),
-                "relatedLocations": [one for place in others for one in _location(place)],
-                "partialFingerprints": {"perdureCause/v1": bug["id"]},
-            }
-        )
-    driver = {"name": "perdure check", "rules": rules}
-    run = {"tool": {"driver": driver}, "results": results}
-    schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
-
-
-def junit(report: Check, new: set[str]) -> str:
-    """The report as JUnit has it: a case for each bug, and one for all if there is none."""
-    from xml.sax.saxutils import escape, quoteattr
-
-    name = quoteattr(" ".join(report["program"]))
-    cases = []
-    for bug in report["bugs"]:
-        inside = "<skipped message='in the baseline'/>"
-        if bug["id"] in new:
-            text = escape("\n".join(lines_of(bug)))
-            inside = f"<failure message={quoteattr(bug['symptom'])}>{text}</failure>"
-        cases.append(f"<testcase classname={name} name={quoteattr(title(bug))}>{inside}</testcase>")
-    if not cases:
-        cases.append(f'<testcase classname={name} name="crash consistency"/>')
-    failing = sum(bug["id"] in new for bug in report["bugs"])
-    return (
-        f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="perdure check" '
-        f'tests="{len(cases)}" failures="{failing}">\n' + "\n".join(cases) + "\n</testsuite>\n"
-    )

@@ -36,6 +36,7 @@ def kinds() -> Mapping[str, tuple[Any, str]]:
         "all-mutants": (answers.AllMutants, "perdure mutants"),
         "hunt": (answers.Hunt, "perdure hunt"),
         "check": (check_results.Check, "perdure check"),
+        "check-state": (check_results.Again, "perdure check --state"),
         "litmus": (answers.Litmus, "perdure litmus"),
         "configuration": (known.Configuration, "perdure config"),
         "designs": (answers.ListedDesigns, "perdure list designs"),

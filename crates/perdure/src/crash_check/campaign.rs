@@ -364,6 +364,7 @@ impl Campaign<'_> {
             expected: &self.expected,
             states: self.asked.states_of_a_point.unwrap_or(STATES_OF_A_POINT),
             seed: self.asked.request.seed.unwrap_or(1),
+            schedule: self.uncut.number,
         };
         let choices: Vec<Choices> = (points.iter())
             .map(|point| Choices::new(point, model))
@@ -454,6 +455,7 @@ impl Campaign<'_> {
             expected: &self.expected,
             states: self.asked.states_of_a_point.unwrap_or(STATES_OF_A_POINT) / 4 + 1,
             seed: self.asked.request.seed.unwrap_or(1),
+            schedule: self.uncut.number,
         };
         let jobs = self.asked.request.jobs.unwrap_or(1);
         let found = parallel::map(jobs, inner, |inner| {

@@ -73,8 +73,11 @@ pub struct Cause {
     pub operation: Option<u64>,
     /// Versions of lines.
     pub versions: BTreeMap<u64, usize>,
-    /// In which recovery power failed, where that is so, and which versions of lines that had found.
-    pub in_recovery: Option<(Which, BTreeMap<u64, usize>)>,
+    /// In which recovery power failed, where that is so, which versions of lines that had found, and at which
+    /// of its points.
+    pub in_recovery: Option<(Which, BTreeMap<u64, usize>, u64)>,
+    /// The order of the threads.
+    pub schedule: u64,
     /// What is known of the run in which it is, once somebody has looked.
     pub seen: Option<Arc<Seen>>,
 }
@@ -100,13 +103,12 @@ impl Cause {
         let mut places: Vec<u64> = stores.iter().map(|one| one.store.at.pc).collect();
         places.sort_unstable();
         places.dedup();
-        let point = if stores.is_empty() { self.at.pc } else { 0 };
-        (self.in_recovery.is_some(), self.defect, places, point)
+        (self.in_recovery.is_some(), self.defect, places)
     }
 }
 
 /// What tells causes apart.
-pub type Key = (bool, Defect, Vec<u64>, u64);
+pub type Key = (bool, Defect, Vec<u64>);
 
 /// What is told apart before causes are looked for: where the first lost stores are, and what goes wrong.
 pub fn outline(choices: &Choices, failed: &Failed) -> (String, Vec<u64>) {
@@ -207,6 +209,7 @@ pub fn find(
             .map(|number| operations[number].number),
         versions,
         in_recovery: None,
+        schedule: explorer.schedule,
         seen: None,
     }))
 }
@@ -267,7 +270,7 @@ impl Cause {
     /// The same, in a recovery.
     pub fn within(mut self, inner: &Inner) -> Self {
         let stacks = stacks((*inner.began).clone(), self.moments());
-        self.in_recovery = Some((inner.which, inner.found.clone()));
+        self.in_recovery = Some((inner.which, inner.found.clone(), inner.number));
         self.seen = Some(Arc::new(Seen {
             stacks,
             fates: BTreeMap::new(),
@@ -295,6 +298,6 @@ impl Cause {
             && self.operation.is_some()
             && self.operation == other.operation
             && self.in_recovery.is_none() == other.in_recovery.is_none()
-            && self.point < other.point
+            && (self.point, self.at.retired) < (other.point, other.at.retired)
     }
 }

@@ -18,6 +18,8 @@ use crate::functional::Engine;
 
 /// Failures of a point that are kept, beside their number.
 const FAILURES_MAX: usize = 24;
+/// Recoveries of a program at a point that go wrong, after which no more are run there.
+const FAILING_MAX: u64 = 100;
 /// Recoveries that went well that are kept.
 const WELL_MAX: usize = 3;
 /// Recoveries that wait to be gone on with, for each that may still be finished.
@@ -102,6 +104,8 @@ pub struct Explorer<'e> {
     pub states: u64,
     /// For those that are sampled.
     pub seed: u64,
+    /// The order of the threads, among those that are tried.
+    pub schedule: u64,
 }
 
 impl Explorer<'_> {
@@ -140,7 +144,8 @@ impl Explorer<'_> {
         let mut waiting = vec![Path { which, life }];
         let mut random = Random::new(self.seed ^ point.number.wrapping_mul(0x9e37_79b9));
         let mut left = self.states;
-        while left > 0 {
+        let failing = explored.failing + FAILING_MAX;
+        while left > 0 && explored.failing < failing {
             // What is left can all be finished: depth first. Else whichever chance picks.
             let next = if waiting.len() as u64 <= left {
                 waiting.pop()

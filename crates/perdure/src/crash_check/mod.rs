@@ -17,6 +17,7 @@ mod pending;
 mod places;
 mod record;
 mod recovery;
+mod replay;
 mod report;
 mod rules;
 mod uncertain;
@@ -75,6 +76,9 @@ pub struct Asked {
     /// Power fails in recoveries, too.
     #[serde(default)]
     pub nested: bool,
+    /// One state alone, which a report names.
+    #[serde(default)]
+    pub state: Option<String>,
     /// How many orders of a program's threads are tried.
     #[serde(default)]
     pub schedules: Option<u64>,
@@ -96,7 +100,10 @@ pub fn check(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
         serde_json::from_str(asked).map_err(|error| Error::Request(format!("request: {error}")))?;
     let started = Instant::now();
     let prepared = asked.prepare()?;
-    let mut report = campaign::run(&asked, &prepared, observer, started)?;
+    let mut report = match &asked.state {
+        Some(state) => replay::run(&asked, &prepared, state)?,
+        None => campaign::run(&asked, &prepared, observer, started)?,
+    };
     report["host"] = serde_json::json!({"seconds": started.elapsed().as_secs_f64()});
     Ok(report.to_string())
 }
@@ -173,6 +180,7 @@ impl Asked {
                 source,
                 model: self.model,
                 schedule: request.seed.unwrap_or(1),
+                number: 0,
             },
             programs,
         })

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::explore::Choices;
-use super::record::{Keeps, Point, Recorder};
+use super::record::{Keeps, Phase, Point, Recorder};
 use super::recovery::{Recoveries, Which};
 use super::rules::Model;
 use super::uncut::stack_digest;
@@ -19,12 +19,12 @@ use crate::functional::{Functional, Stop};
 pub struct Inner {
     /// What recovers.
     pub which: Which,
-    /// The outer point.
-    pub outer: u64,
     /// What the recovery found: lines with their versions, else the newest.
     pub found: BTreeMap<u64, usize>,
     /// A point of it.
     pub point: Point,
+    /// Its place among all of that recovery.
+    pub number: u64,
     /// Its call stack.
     pub stack: u64,
     /// The machine that began to recover.
@@ -68,10 +68,10 @@ pub fn points_of(
             };
             Ok(Inner {
                 which,
-                outer: outer.number,
                 found: found.clone(),
+                number: point.number,
                 point: Point {
-                    phase: outer.phase,
+                    phase: phase_of(&point.phase, &outer.phase),
                     number: outer.number,
                     table,
                     ..point
@@ -81,4 +81,16 @@ pub fn points_of(
             })
         })
         .collect()
+}
+
+/// The operations around a point of a recovery: those around the outer one, unless the recovery has gone on
+/// with operations of its own.
+fn phase_of(inner: &Phase, outer: &Phase) -> Phase {
+    if *inner == Phase::default() {
+        return *outer;
+    }
+    Phase {
+        several: true,
+        ..Phase::default()
+    }
 }

@@ -32,6 +32,21 @@ pub enum Which {
 }
 
 impl Which {
+    /// In states.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Recovery => "recovery",
+            Self::Check => "check",
+            Self::Dump => "dump",
+        }
+    }
+
+    /// Which one has that word.
+    pub fn of_word(word: &str) -> Option<Self> {
+        let all = [Self::Recovery, Self::Check, Self::Dump];
+        all.into_iter().find(|one| one.word() == word)
+    }
+
     /// In messages.
     pub fn name(self) -> &'static str {
         match self {

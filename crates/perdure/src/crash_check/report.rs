@@ -8,8 +8,7 @@ use perdure_linux::pools::{Pool, surviving};
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Asked;
-use super::campaign::{Done, words};
+use super::campaign::{Done, Outline, words};
 use super::cause::{Cause, Defect, Involved, Seen};
 use super::oracle::Wrong;
 use super::places::Place;
@@ -17,6 +16,7 @@ use super::record::Reason;
 use super::recovery::End;
 use super::uncut::{Stacks, Surveyed};
 use super::waste::Wasted;
+use super::{Asked, replay};
 use crate::error::Error;
 
 /// Bytes of a line that are shown at once.
@@ -30,9 +30,32 @@ pub fn of(asked: &Asked, surveyed: &Surveyed, schedules: u64, done: &Done) -> Re
     });
     let pools = pools.unwrap_or_default();
     let nothing = Seen::default();
-    let mut bugs: Vec<Value> = (done.causes.values())
+    // Instructions that one line of the source was compiled to are one cause.
+    let mut causes: BTreeMap<String, (&Cause, BTreeSet<&Outline>)> = BTreeMap::new();
+    for (cause, outlines) in done.causes.values() {
+        let stacks = &cause.seen.as_deref().unwrap_or(&nothing).stacks;
+        let stores = if cause.lost.is_empty() {
+            &cause.kept
+        } else {
+            &cause.lost
+        };
+        let places: BTreeSet<String> = (stores.iter())
+            .map(|one| match place_in(stacks, one.store.at.retired) {
+                Some(place) => json!([place.function, place.file, place.line]).to_string(),
+                None => format!("{:#x}", one.store.at.pc),
+            })
+            .collect();
+        let key = json!([
+            cause.in_recovery.is_some(),
+            defect_name(cause.defect),
+            places
+        ]);
+        let one = causes.entry(key.to_string());
+        one.or_insert((cause, BTreeSet::new())).1.extend(outlines);
+    }
+    let mut bugs: Vec<Value> = (causes.values())
         .map(|(cause, outlines)| {
-            let points = outlines.iter().map(|outline| done.outlines[outline]).sum();
+            let points = outlines.iter().map(|outline| done.outlines[*outline]).sum();
             let symptoms: BTreeSet<&String> = outlines.iter().map(|(symptom, _)| symptom).collect();
             let seen = cause.seen.as_deref().unwrap_or(&nothing);
             bug(cause, (points, &symptoms), (seen, &pools))
@@ -119,8 +142,14 @@ fn number_ids(bugs: &mut [Value]) {
 }
 
 fn place_of(stacks: &Stacks, retired: u64) -> Value {
-    let stack = stacks.get(&retired);
-    json!(stack.and_then(|stack| stack.first()))
+    json!(place_in(stacks, retired))
+}
+
+/// The innermost place of which the source is known, or else the innermost.
+fn place_in(stacks: &Stacks, retired: u64) -> Option<&Place> {
+    let stack = stacks.get(&retired)?;
+    let known = stack.iter().find(|place| place.line.is_some());
+    known.or(stack.first())
 }
 
 fn defect_name(defect: Defect) -> &'static str {
@@ -163,11 +192,11 @@ fn bug(
             "operation": cause.operation,
             "place": place_of(&seen.stacks, cause.at.retired),
             "stack": at,
-            "in_recovery": cause.in_recovery.as_ref().map(|(which, _)| which.name()),
+            "in_recovery": cause.in_recovery.as_ref().map(|(which, ..)| which.name()),
         },
         "symptoms": symptoms,
         "points": points,
-        "state": state(cause),
+        "state": replay::state_of(cause),
     })
 }
 
@@ -179,15 +208,6 @@ fn functions(stores: &[Value]) -> BTreeSet<String> {
         function.unwrap_or_default().to_owned()
     };
     stores.iter().map(name).collect()
-}
-
-/// The state by which the failure is seen again: the point, and lines with their versions.
-fn state(cause: &Cause) -> String {
-    let lines = cause.versions.iter();
-    let lines: Vec<String> = lines
-        .map(|(line, version)| format!("{line:x}={version}"))
-        .collect();
-    format!("{}:{}", cause.point, lines.join(","))
 }
 
 fn reason(reason: Reason) -> Value {
@@ -219,7 +239,7 @@ fn store(one: &Involved, seen: &Seen, pools: &[Pool]) -> Value {
         .collect();
     let place = within(pools, one.line + offset as u64);
     json!({
-        "place": stack.and_then(|stack| stack.first()),
+        "place": place_of(&seen.stacks, one.store.at.retired),
         "stack": stack,
         "by_kernel": one.store.at.by_kernel,
         "pool": place.as_ref().map(|(name, _)| name),
@@ -253,7 +273,7 @@ fn waste(surveyed: &Surveyed, stacks: &Stacks) -> Vec<Value> {
     let mut rows: BTreeMap<(Wasted, String), (u64, u64)> = BTreeMap::new();
     for (&(what, _), &(count, retired)) in &surveyed.recorder.waste.counts {
         // The places of an instruction that was compiled several times are one line.
-        let place = stacks.get(&retired).and_then(|stack| stack.first());
+        let place = place_in(stacks, retired);
         let line = place.map(|place| match place.line {
             Some(_) => json!([place.function, place.file, place.line]),
             None => json!(place),

@@ -34,8 +34,10 @@ pub struct Uncut {
     pub source: PoolSource,
     /// By whose rules.
     pub model: Model,
-    /// The seed of the turns that threads have.
+    /// The seed of the turns that threads have, and which order it is of those that are tried.
     pub schedule: u64,
+    /// The first is 0.
+    pub number: u64,
 }
 
 /// What was seen of it.
@@ -70,6 +72,7 @@ impl Uncut {
     pub fn with_schedule(&self, number: u64) -> Self {
         Self {
             schedule: self.schedule ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            number,
             ..self.clone()
         }
     }

@@ -1,0 +1,157 @@
+"""`perdure check`: mistakes of a small program are found, and it without them is not accused.
+
+Always true here: the program is `pushes`; which store is to blame is asked of its source.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PROGRAMS, REPOSITORY, Command
+
+pytestmark = pytest.mark.usefixtures("programs")
+
+PUSHES = PROGRAMS / "guests/pushes"
+SOURCE = (REPOSITORY / "tests/guests/pushes.c").read_text().splitlines()
+POOL = "/pmem/x"
+DUMP = ("--dump", f"{PUSHES} {POOL} dump")
+
+
+def check(command: Command, *words: str, options: tuple[str, ...] = DUMP) -> tuple[int, Any]:
+    """The status and the JSON of a check of so many operations, or with a mistake."""
+    program = ("--", PUSHES, POOL, *words, "--then", PUSHES, POOL, "recover")
+    ended = command("check", *options, "--json", "-", *program)
+    assert ended.status in (0, 1), ended.stderr
+    return ended.status, json.loads(ended.stdout)
+
+
+def line_of(text: str) -> int:
+    """The line of the source that has this."""
+    (number,) = [number for number, line in enumerate(SOURCE, 1) if text in line]
+    return number
+
+
+@pytest.mark.parametrize("model", ["px86", "arm", "perdure"])
+def test_a_correct_program_is_not_accused(model: str, command: Command) -> None:
+    status, report = check(command, "10", options=(*DUMP, "--model", model))
+    assert (status, report["bugs"], report["states"]["wrong"]) == (0, [], 0)
+    points = report["points"]
+    assert points["explored"] == points["exhaustively"] == points["found"] > 10
+    assert report["uncut"]["operations"] == 10
+    assert report["states"]["run"] > points["found"]
+
+
+@pytest.mark.parametrize(
+    ("mistake", "defect", "lost", "kept"),
+    [
+        ("no-flush", "missing-flush", {"fill"}, {"lead_to"}),
+        ("no-fence", "missing-fence", {"fill"}, {"lead_to"}),
+        ("no-last-flush", "missing-flush", {"lead_to"}, set()),
+        ("wrong-order", "wrong-order", {"fill"}, {"lead_to"}),
+        ("torn", "torn", {"push"}, {"push"}),
+        ("hangs", "missing-flush", {"fill"}, {"lead_to"}),
+    ],
+)
+def test_a_mistake_is_found_with_what_is_to_blame(
+    mistake: str, defect: str, lost: set[str], kept: set[str], command: Command
+) -> None:
+    status, report = check(command, "6", mistake)
+    assert status == 1
+    (bug,) = report["bugs"]
+    assert bug["defect"] == defect
+    assert {store["place"]["function"] for store in bug["lost"]} == lost
+    assert {store["place"]["function"] for store in bug["kept"]} == kept
+    for store in bug["lost"]:
+        assert store["pool"] == "x"
+        assert store["place"]["file"].endswith("pushes.c")
+        assert store["stack"][-1]["function"] == "main"
+        assert all(word["found"] != word["newest"] for word in store["words"])
+    if mistake == "torn":
+        lines = [bug[part][0]["place"]["line"] for part in ("kept", "lost")]
+        assert lines == [line_of("last.key = key"), line_of("last.twice = 2 * key;")]
+
+
+def test_recovery_that_cannot_be_cut_is_found_by_cutting_it(command: Command) -> None:
+    status, report = check(command, "5", "not-idempotent")
+    assert status == 1
+    assert {bug["point"]["in_recovery"] for bug in report["bugs"]} <= {"recovery", "the dump"}
+    stores = [store for bug in report["bugs"] for store in (*bug["lost"], *bug["kept"])]
+    assert {store["place"]["function"] for store in stores} == {"recover"}
+    status, report = check(command, "5", "not-idempotent", options=(*DUMP, "--no-nested"))
+    assert (status, report["bugs"]) == (0, [])
+
+
+def test_nothing_depends_on_the_number_of_host_threads(command: Command) -> None:
+    reports = []
+    for jobs in ("1", "2", "3"):
+        _, report = check(command, "6", "no-flush", options=(*DUMP, "--jobs", jobs))
+        del report["host"]
+        reports.append(report)
+    assert reports[0] == reports[1] == reports[2]
+
+
+def test_fewer_states_than_there_are_are_drawn_and_said_to_be(command: Command) -> None:
+    _, report = check(command, "6", "no-flush", options=(*DUMP, "--states-of-a-point", "2"))
+    assert report["points"]["exhaustively"] < report["points"]["explored"]
+    assert 0 < report["states"]["coverage"] < 1
+    assert report["bugs"]
+    _, report = check(command, "6", options=(*DUMP, "--states", "1"))
+    assert report["limited"]
+    assert report["points"]["explored"] < report["points"]["found"]
+
+
+def test_a_baseline_is_for_bugs_that_are_known(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "known.json"
+    program = ("--", PUSHES, POOL, "4", "no-flush", "--then", PUSHES, POOL, "recover")
+    baseline = ("--baseline", str(file))
+    assert command("check", *baseline, "--update-baseline", *program).status == 1
+    assert command("check", *baseline, *program).status == 0
+    file.write_text("{}")
+    ended = command("check", *baseline, *program)
+    assert ended.status == 2
+    assert "--baseline" in ended.stderr
+
+
+def test_sarif_and_junit_name_the_place(command: Command, tmp_path: Path) -> None:
+    sarif, junit = tmp_path / "a.sarif", tmp_path / "a.xml"
+    program = ("--", PUSHES, POOL, "4", "no-fence", "--then", PUSHES, POOL, "recover")
+    ended = command("check", "--sarif", str(sarif), "--junit", str(junit), *program)
+    assert ended.status == 1
+    (result,) = json.loads(sarif.read_text())["runs"][0]["results"]
+    (location,) = result["locations"]
+    place = location["physicalLocation"]
+    assert place["artifactLocation"]["uri"].endswith("pushes.c")
+    assert "fill" in location["message"]["text"]
+    assert 'failures="1"' in junit.read_text()
+    assert "missing fence" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("6", "never-ends"), "has not ended"),
+        (("6", "fails"), "the program itself fails"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(
+    words: tuple[str, ...], said: str, command: Command
+) -> None:
+    ended = command("check", "--", PUSHES, POOL, *words, "--then", PUSHES, POOL, "recover")
+    assert ended.status == 2
+    assert said in ended.stderr
+
+
+def test_who_never_stores_to_persistent_memory_is_told_so(command: Command) -> None:
+    ended = command("check", "--", PROGRAMS / "guests/fp")
+    assert ended.status == 2
+    assert "never stores to persistent memory" in ended.stderr
+
+
+def test_a_recovery_that_fails_by_itself_is_no_bug(command: Command) -> None:
+    ended = command("check", "--", PUSHES, POOL, "4", "--then", PUSHES)
+    assert ended.status == 2
+    assert "recovery fails on the pool that the program leaves" in ended.stderr
+    assert "usage: pushes" in ended.stderr
