@@ -238,8 +238,8 @@ static inline void perdure_op_end(void)
     __asm__ volatile(".insn r 0x2b, 1, 0x7e, x0, x0, x0" : : : "memory");
 }
 
-/* From here on these bytes of persistent memory, once recovered, are as they were before the operation in which
- * power failed, or as they are behind it, and nothing between. */
+/* From here on these bytes of persistent memory, once recovered, are as they were before the operation in
+ * which power failed, or as they are behind it, and nothing between. */
 static inline void perdure_atomic(const volatile void *start, size_t bytes)
 {
     __asm__ volatile(".insn r 0x2b, 2, 0x7e, x0, %0, %1" : : "r"(start), "r"(bytes) : "memory");

@@ -3,6 +3,8 @@
 //! Always true here: what is done next follows from what was done before and never from how fast it was,
 //! unless there is a limit in minutes.
 
+mod inner;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,9 +12,9 @@ use std::time::Instant;
 use perdure_hardware::random::Random;
 use serde_json::Value;
 
-use super::cause::{self, Cause, Seen};
-use super::explore::{Choices, Explored, Explorer, Failed};
-use super::nested::{self, Inner};
+use super::cause;
+use super::done::{Done, Outline};
+use super::explore::{Choices, Explorer, Failed};
 use super::oracle::Expected;
 use super::record::{Keeps, Point};
 use super::recovery::{End, Life, Recoveries, Which};
@@ -33,49 +35,6 @@ const ROUND: usize = 1024;
 const CAUSES: usize = 400;
 /// Orders of a program's threads that are tried, unless told otherwise.
 const SCHEDULES: u64 = 4;
-/// Points of recoveries that are explored from each call stack, and causes that are looked for at each.
-const INNER: u64 = 12;
-const INNER_CAUSES: usize = 4;
-
-/// What tells failures apart before their causes are known: the symptom, and where the first lost stores are.
-pub type Outline = (String, Vec<u64>);
-
-/// What was done.
-#[derive(Default)]
-pub struct Done {
-    /// Points that there are, in all runs.
-    pub planned: u64,
-    /// The call stacks that they have.
-    pub stacks: BTreeSet<u64>,
-    /// Points that were explored.
-    pub points: u64,
-    /// Of these, those of which all was.
-    pub exhaustive: u64,
-    /// The sum of their coverages.
-    pub coverage: f64,
-    /// Recoveries.
-    pub states: u64,
-    /// Those that went wrong.
-    pub failing: u64,
-    /// Instructions that they took.
-    pub instructions: u64,
-    /// Points with several operations under way, which no dump can judge.
-    pub unjudged: u64,
-    /// Causes, by their keys: one each, and the kinds of failures that came to it.
-    pub causes: BTreeMap<cause::Key, (Cause, Vec<Outline>)>,
-    /// Points of recoveries that were explored.
-    pub inner_points: u64,
-    /// How many were found from each call stack.
-    inner_stacks: BTreeMap<(Which, u64), u64>,
-    /// Failures of which no cause was looked for.
-    pub unexplained: u64,
-    /// At how many points there were failures of a kind.
-    pub outlines: BTreeMap<Outline, u64>,
-    /// The user has stopped it.
-    pub interrupted: bool,
-    /// A limit has.
-    pub limited: bool,
-}
 
 /// Runs a check.
 pub fn run(
@@ -95,9 +54,10 @@ pub fn run(
     );
     let usual = on_the_whole_pool(&recoveries, &surveyed)?;
     recoveries.patience = asked.patience_for(usual);
-    let schedules = match surveyed.machine.has_threads {
-        true => asked.schedules.unwrap_or(SCHEDULES),
-        false => 1,
+    let schedules = if surveyed.machine.has_threads {
+        asked.schedules.unwrap_or(SCHEDULES)
+    } else {
+        1
     };
     let mut done = Done::default();
     explore(
@@ -411,156 +371,5 @@ impl Campaign<'_> {
             &message,
         );
         Ok(())
-    }
-}
-
-impl Campaign<'_> {
-    /// Points of recoveries that went well, as far as there are not enough from their call stacks.
-    fn inner_points(
-        &mut self,
-        choices: &[Choices],
-        explored: &[Explored],
-    ) -> Result<Vec<Inner>, Error> {
-        if !self.asked.nested {
-            return Ok(Vec::new());
-        }
-        let well: Vec<(&Choices, Which, &BTreeMap<u64, usize>)> = (choices.iter().zip(explored))
-            .flat_map(|(choices, one)| {
-                one.well
-                    .iter()
-                    .map(move |(which, found)| (choices, *which, found))
-            })
-            .collect();
-        let (recoveries, model) = (&self.recoveries, self.asked.model);
-        let all = parallel::map(self.jobs(), &well, |(choices, which, found)| {
-            nested::points_of(recoveries, model, *which, choices, found)
-        })?;
-        let few = all.into_iter().flatten().filter(|inner| {
-            let count = self
-                .done
-                .inner_stacks
-                .entry((inner.which, inner.stack))
-                .or_default();
-            *count += 1;
-            *count <= INNER
-        });
-        Ok(few.collect())
-    }
-
-    /// Explores points of recoveries.
-    fn explore_inner(&mut self, inner: &[Inner]) -> Result<(), Error> {
-        let model = self.asked.model;
-        let explorer = Explorer {
-            recoveries: &self.recoveries,
-            expected: &self.expected,
-            states: self.asked.states_of_a_point.unwrap_or(STATES_OF_A_POINT) / 4 + 1,
-            seed: self.asked.request.seed.unwrap_or(1),
-            schedule: self.uncut.number,
-        };
-        let jobs = self.asked.request.jobs.unwrap_or(1);
-        let found = parallel::map(jobs, inner, |inner| {
-            let choices = Choices::new(&inner.point, model);
-            let mut engine = Engine::default();
-            let explored = explorer.explore(&choices, &mut engine)?;
-            let mut causes: BTreeMap<Outline, Option<Cause>> = BTreeMap::new();
-            for failed in &explored.failures {
-                let outline = cause::outline(&choices, failed);
-                if causes.len() >= INNER_CAUSES || causes.contains_key(&outline) {
-                    continue;
-                }
-                let cause = cause::find(&explorer, &choices, failed, &mut engine)?;
-                let cause = cause.map(|cause| cause.within(inner));
-                causes.insert(outline, cause);
-            }
-            Ok((explored, causes))
-        })?;
-        for (explored, causes) in found {
-            self.done.inner_points += 1;
-            self.done.states += explored.states;
-            self.done.failing += explored.failing;
-            self.done.instructions += explored.instructions;
-            for ((symptom, places), cause) in causes {
-                let outline = (format!("power fails again in recovery: {symptom}"), places);
-                *self.done.outlines.entry(outline.clone()).or_default() += 1;
-                self.done.found(cause, outline);
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Done {
-    /// Looks up where the stores of a run's causes are, and what makes them durable in the end.
-    fn look_up(&mut self, uncut: &Uncut) -> Result<(), Error> {
-        let unknown = |cause: &Cause| cause.seen.is_none() && cause.in_recovery.is_none();
-        let causes = self.causes.values().map(|(cause, _)| cause);
-        let (mut moments, mut lost) = (BTreeSet::new(), BTreeSet::new());
-        for cause in causes.filter(|cause| unknown(cause)) {
-            moments.extend(cause.moments());
-            lost.extend(cause.lost.iter().map(|one| one.store.at.retired));
-        }
-        if moments.is_empty() {
-            return Ok(());
-        }
-        let fates = uncut.fates(lost)?;
-        moments.extend(fates.values().map(|at| at.retired));
-        let stacks = uncut.stacks(moments)?;
-        let seen = Arc::new(Seen { stacks, fates });
-        for (cause, _) in self.causes.values_mut() {
-            if unknown(cause) {
-                cause.seen = Some(Arc::clone(&seen));
-            }
-        }
-        Ok(())
-    }
-
-    /// A cause was found for failures of a kind, or none.
-    fn found(&mut self, cause: Option<Cause>, outline: Outline) {
-        let Some(cause) = cause else {
-            self.unexplained += 1;
-            return;
-        };
-        let found = self.causes.entry(cause.key());
-        let found = found.or_insert_with(|| (cause.clone(), Vec::new()));
-        // It says more if it names what it has to be durable before.
-        if found.0.kept.is_empty() && !cause.kept.is_empty() {
-            found.0 = cause;
-        }
-        if !found.1.contains(&outline) {
-            found.1.push(outline);
-        }
-    }
-
-    /// Leaves out causes that say no more than others do.
-    fn settle(&mut self) {
-        let all: Vec<(cause::Key, Cause)> = (self.causes.iter())
-            .map(|(key, (cause, _))| (key.clone(), cause.clone()))
-            .collect();
-        for (key, cause) in &all {
-            let other = all.iter().find(|(other, one)| {
-                other != key
-                    && self.causes.contains_key(other)
-                    && (cause.is_more_than(one) || cause.is_counterpart_of(one))
-            });
-            if let (Some((other, _)), Some((cause, outlines))) =
-                (other, other.and_then(|_| self.causes.remove(key)))
-                && let Some(into) = self.causes.get_mut(other)
-            {
-                if into.0.kept.is_empty() && cause.lost.is_empty() {
-                    into.0.kept = cause.kept;
-                }
-                into.1.extend(outlines);
-            }
-        }
-    }
-
-    fn add(&mut self, point: &Point, explored: &Explored) {
-        self.points += 1;
-        self.exhaustive += u64::from(explored.exhaustive);
-        self.coverage += explored.coverage;
-        self.states += explored.states;
-        self.failing += explored.failing;
-        self.instructions += explored.instructions;
-        self.unjudged += u64::from(point.phase.several);
     }
 }

@@ -5,12 +5,12 @@
 //! one of them less, it does not.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use super::explore::{Choices, Explorer, Failed, lost};
 use super::nested::Inner;
 use super::oracle::Wrong;
 use super::pending::Store;
+use super::places::{Place, innermost};
 use super::record::Reason;
 use super::recovery::Which;
 use super::uncut::{Stacks, stacks};
@@ -50,6 +50,10 @@ pub struct Involved {
     pub bytes: [super::pending::Bytes; 2],
     /// Stores of the line that are lost with it.
     pub lost: usize,
+    /// Its call stack, once somebody has looked.
+    pub stack: Vec<Place>,
+    /// What makes it durable in the end, if anything does.
+    pub durable_at: Option<Place>,
 }
 
 /// A cause.
@@ -73,27 +77,18 @@ pub struct Cause {
     pub operation: Option<u64>,
     /// Versions of lines.
     pub versions: BTreeMap<u64, usize>,
-    /// In which recovery power failed, where that is so, which versions of lines that had found, and at which
-    /// of its points.
+    /// In which recovery power failed, where that is so, which versions of lines that had found, and at
+    /// which of its points.
     pub in_recovery: Option<(Which, BTreeMap<u64, usize>, u64)>,
     /// The order of the threads.
     pub schedule: u64,
-    /// What is known of the run in which it is, once somebody has looked.
-    pub seen: Option<Arc<Seen>>,
-}
-
-/// What is known of a run.
-#[derive(Clone, Debug, Default)]
-pub struct Seen {
-    /// Call stacks, by how much was retired.
-    pub stacks: Stacks,
-    /// What makes stores durable in the end, by how much was retired before each.
-    pub fates: BTreeMap<u64, At>,
+    /// The call stack there, once somebody has looked.
+    pub stack: Option<Vec<Place>>,
 }
 
 impl Cause {
-    /// What tells it from others: whether it is in a recovery, what is missing, and where the stores are that should have been durable, or
-    /// else those that should not have been made.
+    /// What tells it from others: whether it is in a recovery, what is missing, and where the stores are
+    /// that should have been durable, or else those that should not have been made.
     pub fn key(&self) -> Key {
         let stores = if self.lost.is_empty() {
             &self.kept
@@ -134,8 +129,15 @@ fn first_lost(choices: &Choices, line: u64, version: usize) -> Option<Involved> 
         store: history.stores[first].clone(),
         bytes: [versions[version].bytes, versions[0].bytes],
         lost: (0..history.stores.len()).filter(missing).count(),
+        stack: Vec::new(),
+        durable_at: None,
     })
 }
+
+/// Whether something goes wrong where these lines are of these versions, and all others the newest.
+type Fails<'f> = dyn FnMut(&Versions) -> Result<Option<Wrong>, Error> + 'f;
+/// Versions of lines that are not the newest.
+type Versions = BTreeMap<u64, usize>;
 
 /// Looks for the cause of a failure.
 pub fn find(
@@ -144,16 +146,50 @@ pub fn find(
     failed: &Failed,
     engine: &mut Engine,
 ) -> Result<Option<Cause>, Error> {
-    let mut fails =
-        |versions: &BTreeMap<u64, usize>| explorer.fails(failed.which, choices, versions, engine);
+    let fails: &mut Fails = &mut |versions| explorer.fails(failed.which, choices, versions, engine);
     let mut versions = failed.decided.clone();
     versions.retain(|_, version| *version > 0);
-    let Some(mut wrong) = fails(&versions)? else {
+    let Some(wrong) = fails(&versions)? else {
         return Ok(None);
     };
-    if let Some(anyway) = fails(&BTreeMap::new())? {
-        versions.clear();
-        wrong = anyway;
+    let (versions, wrong) = fewest(versions, wrong, fails)?;
+    let kept = needed(choices, failed, &versions, fails)?;
+    let lost: Vec<Involved> = (versions.iter())
+        .filter_map(|(&line, &version)| first_lost(choices, line, version))
+        .collect();
+    let torn = match lost.as_slice() {
+        [one] if kept.is_empty() => torn(choices, one, fails)?,
+        _ => None,
+    };
+    let point = choices.point;
+    let operations = &explorer.expected.operations;
+    Ok(Some(Cause {
+        defect: match torn {
+            Some(_) => Defect::Torn,
+            None => defect(choices, &lost, &kept),
+        },
+        lost,
+        kept: torn.map_or(kept, |torn| vec![torn]),
+        wrong,
+        point: point.number,
+        reason: point.reason,
+        at: point.at,
+        operation: (point.phase.operation).map(|number| operations[number].number),
+        versions,
+        in_recovery: None,
+        schedule: explorer.schedule,
+        stack: None,
+    }))
+}
+
+/// Fewer lines, and less of each, with which something still goes wrong.
+fn fewest(
+    mut versions: Versions,
+    mut wrong: Wrong,
+    fails: &mut Fails,
+) -> Result<(Versions, Wrong), Error> {
+    if let Some(anyway) = fails(&Versions::new())? {
+        return Ok((Versions::new(), anyway));
     }
     for line in versions.keys().copied().take(LINES).collect::<Vec<_>>() {
         let mut fewer = versions.clone();
@@ -172,54 +208,32 @@ pub fn find(
             }
         }
     }
-    let mut kept = Vec::new();
+    Ok((versions, wrong))
+}
+
+/// The first store that is not durable of each line that the recovery found to be the newest, and without
+/// which all would be well.
+fn needed(
+    choices: &Choices,
+    failed: &Failed,
+    versions: &Versions,
+    fails: &mut Fails,
+) -> Result<Vec<Involved>, Error> {
+    let mut needed = Vec::new();
     let newest = failed.decided.iter().filter(|(_, version)| **version == 0);
     for (&line, _) in newest.take(LINES) {
         let oldest = choices.lines[&line].len() - 1;
         let mut without = versions.clone();
         without.insert(line, oldest);
-        if fails(&without)?.is_some() {
-            continue;
+        if fails(&without)?.is_none() {
+            needed.extend(first_lost(choices, line, oldest));
         }
-        kept.extend(first_lost(choices, line, oldest));
     }
-    let lost: Vec<Involved> = (versions.iter())
-        .filter_map(|(&line, &version)| first_lost(choices, line, version))
-        .collect();
-    let torn = match lost.as_slice() {
-        [one] if kept.is_empty() => torn(choices, one, &mut fails)?,
-        _ => None,
-    };
-    let point = choices.point;
-    let operations = &explorer.expected.operations;
-    Ok(Some(Cause {
-        defect: match torn {
-            Some(_) => Defect::Torn,
-            None => defect(choices, &lost, &kept),
-        },
-        lost,
-        kept: torn.map_or(kept, |torn| vec![torn]),
-        wrong,
-        point: point.number,
-        reason: point.reason,
-        at: point.at,
-        operation: point
-            .phase
-            .operation
-            .map(|number| operations[number].number),
-        versions,
-        in_recovery: None,
-        schedule: explorer.schedule,
-        seen: None,
-    }))
+    Ok(needed)
 }
 
 /// The last store that was kept of a line, if nothing goes wrong where it is lost, too.
-fn torn(
-    choices: &Choices,
-    lost: &Involved,
-    fails: &mut impl FnMut(&BTreeMap<u64, usize>) -> Result<Option<Wrong>, Error>,
-) -> Result<Option<Involved>, Error> {
+fn torn(choices: &Choices, lost: &Involved, fails: &mut Fails) -> Result<Option<Involved>, Error> {
     let stores = &choices.point.lines[&lost.line].stores;
     let first = stores.iter().position(|store| *store == lost.store);
     let oldest = choices.lines[&lost.line].len() - 1;
@@ -267,14 +281,22 @@ impl Cause {
         moments.chain([self.at.retired])
     }
 
+    /// Looks up where its stores are, in the call stacks of its run, and what makes them durable in the end.
+    pub fn look_up(&mut self, stacks: &Stacks, fates: &BTreeMap<u64, At>) {
+        let stack = |retired: u64| stacks.get(&retired).cloned().unwrap_or_default();
+        for one in self.lost.iter_mut().chain(&mut self.kept) {
+            one.stack = stack(one.store.at.retired);
+            let fate = fates.get(&one.store.at.retired);
+            one.durable_at = fate.and_then(|at| innermost(stacks.get(&at.retired)?).cloned());
+        }
+        self.stack = Some(stack(self.at.retired));
+    }
+
     /// The same, in a recovery.
     pub fn within(mut self, inner: &Inner) -> Self {
         let stacks = stacks((*inner.began).clone(), self.moments());
         self.in_recovery = Some((inner.which, inner.found.clone(), inner.number));
-        self.seen = Some(Arc::new(Seen {
-            stacks,
-            fates: BTreeMap::new(),
-        }));
+        self.look_up(&stacks, &BTreeMap::new());
         self
     }
 
@@ -297,6 +319,7 @@ impl Cause {
             && other.defect == Defect::WrongOrder
             && self.operation.is_some()
             && self.operation == other.operation
+            && self.schedule == other.schedule
             && self.in_recovery.is_none() == other.in_recovery.is_none()
             && (self.point, self.at.retired) < (other.point, other.at.retired)
     }

@@ -123,11 +123,12 @@ impl Explorer<'_> {
             exhaustive: choices.all,
             ..Explored::default()
         };
-        let starts: Vec<Which> = self.first().collect();
-        for &which in &starts {
+        let mut starts = 0.0;
+        for which in self.first() {
             self.explore_one(which, choices, engine, &mut explored)?;
+            starts += 1.0;
         }
-        explored.coverage /= starts.len().max(1) as f64;
+        explored.coverage /= f64::max(starts, 1.0);
         Ok(explored)
     }
 

@@ -1,15 +1,17 @@
 //! `perdure check`: looks for the crash-consistency bugs of a program that keeps data in persistent memory.
 //!
 //! The program runs once, uncut, on a machine without time ([`crate::functional`]), and is watched
-//! ([`record`]): its failure points are where a persistence model ([`rules`]) makes something durable. At each
-//! point the model allows many contents of persistent memory ([`pending`]); recovery runs on them, and what it
-//! reads decides which of them differ ([`uncertain`], [`explore`]). Recoveries are judged ([`oracle`]), and of
-//! what goes wrong the cause is looked for ([`cause`]).
+//! ([`record`]): its failure points are where a persistence model ([`rules`]) makes something durable. At
+//! each point the model allows many contents of persistent memory ([`pending`]); recovery runs on them, and
+//! what it reads decides which of them differ ([`uncertain`], [`explore`]). Recoveries are judged
+//! ([`oracle`]), and of what goes wrong the cause is looked for ([`cause`]).
 //!
-//! Always true here: a request, a seed and a number of states give one report, for any number of host threads.
+//! Always true here: a request, a seed and a number of states give one report, for any number of host
+//! threads.
 
 mod campaign;
 mod cause;
+mod done;
 mod explore;
 mod nested;
 mod oracle;

@@ -1,7 +1,7 @@
 //! What is asked of a recovery.
 //!
-//! Always true here: a recovery is judged by how it ends, by what is shown of the recovered pool, and by bytes
-//! that have to be whole; what it should show is what the uncut run made, at the ends of operations.
+//! Always true here: a recovery is judged by how it ends, by what is shown of the recovered pool, and by
+//! bytes that have to be whole; what it should show is what the uncut run made, at the ends of operations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

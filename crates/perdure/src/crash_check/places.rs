@@ -33,6 +33,12 @@ const OUTERMOST: [&str; 3] = ["main", "__libc_start_main", "start_thread"];
 /// Places of a call stack that are told.
 const DEPTH: usize = 12;
 
+/// The innermost place of which the source is known, or else the innermost.
+pub fn innermost(stack: &[Place]) -> Option<&Place> {
+    let known = stack.iter().find(|place| place.line.is_some());
+    known.or(stack.first())
+}
+
 /// Names of a program's places while a machine runs it.
 pub struct Names<'m> {
     kernel: &'m Kernel,

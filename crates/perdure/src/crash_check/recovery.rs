@@ -278,7 +278,8 @@ impl UnderWay {
             return Vec::new();
         };
         let classes = self.watcher.ways(asked);
-        let weight = self.weight / classes.len() as f64;
+        let ways = u32::try_from(classes.len()).unwrap_or(u32::MAX);
+        let weight = self.weight / f64::from(ways);
         let ways = classes.into_iter().map(|class| {
             let mut way = self.clone();
             way.weight = weight;

@@ -8,10 +8,11 @@ use perdure_linux::pools::{Pool, surviving};
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::campaign::{Done, Outline, words};
-use super::cause::{Cause, Defect, Involved, Seen};
+use super::campaign::words;
+use super::cause::{Cause, Defect, Involved};
+use super::done::{Done, Outline};
 use super::oracle::Wrong;
-use super::places::Place;
+use super::places::{Place, innermost};
 use super::record::Reason;
 use super::recovery::End;
 use super::uncut::{Stacks, Surveyed};
@@ -29,45 +30,12 @@ pub fn of(asked: &Asked, surveyed: &Surveyed, schedules: u64, done: &Done) -> Re
         recorder.durable.read(address, buffer);
     });
     let pools = pools.unwrap_or_default();
-    let nothing = Seen::default();
-    // Instructions that one line of the source was compiled to are one cause.
-    let mut causes: BTreeMap<String, (&Cause, BTreeSet<&Outline>)> = BTreeMap::new();
-    for (cause, outlines) in done.causes.values() {
-        let stacks = &cause.seen.as_deref().unwrap_or(&nothing).stacks;
-        let stores = if cause.lost.is_empty() {
-            &cause.kept
-        } else {
-            &cause.lost
-        };
-        let places: BTreeSet<String> = (stores.iter())
-            .map(|one| match place_in(stacks, one.store.at.retired) {
-                Some(place) => json!([place.function, place.file, place.line]).to_string(),
-                None => format!("{:#x}", one.store.at.pc),
-            })
-            .collect();
-        let key = json!([
-            cause.in_recovery.is_some(),
-            defect_name(cause.defect),
-            places
-        ]);
-        let one = causes.entry(key.to_string());
-        one.or_insert((cause, BTreeSet::new())).1.extend(outlines);
-    }
-    let mut bugs: Vec<Value> = (causes.values())
-        .map(|(cause, outlines)| {
-            let points = outlines.iter().map(|outline| done.outlines[*outline]).sum();
-            let symptoms: BTreeSet<&String> = outlines.iter().map(|(symptom, _)| symptom).collect();
-            let seen = cause.seen.as_deref().unwrap_or(&nothing);
-            bug(cause, (points, &symptoms), (seen, &pools))
-        })
-        .collect();
+    let mut bugs = bugs(done, &pools);
     number_ids(&mut bugs);
     let wasted = surveyed.waste()?;
     let mut notices = Vec::new();
-    let stacks = (done.causes.values()).filter_map(|(cause, _)| cause.seen.as_ref());
-    let places = stacks
-        .flat_map(|seen| seen.stacks.values())
-        .chain(wasted.values());
+    let stores = (done.causes.values()).flat_map(|(cause, _)| cause.lost.iter().chain(&cause.kept));
+    let places = stores.map(|one| &one.stack).chain(wasted.values());
     notices.extend(nameless(places.flatten()));
     if done.unjudged > 0 {
         notices.push(format!(
@@ -99,7 +67,7 @@ pub fn of(asked: &Asked, surveyed: &Surveyed, schedules: u64, done: &Done) -> Re
             "run": done.states,
             "wrong": done.failing,
             "instructions": done.instructions,
-            "coverage": if done.points == 0 { 1.0 } else { done.coverage / done.points as f64 },
+            "coverage": done.mean_coverage(),
         },
         "bugs": bugs,
         "unexplained": done.unexplained,
@@ -108,6 +76,39 @@ pub fn of(asked: &Asked, surveyed: &Surveyed, schedules: u64, done: &Done) -> Re
         "limited": done.limited,
         "interrupted": done.interrupted,
     }))
+}
+
+/// All bugs.
+fn bugs(done: &Done, pools: &[Pool]) -> Vec<Value> {
+    // Instructions that one line of the source was compiled to are one cause.
+    let mut causes: BTreeMap<String, (&Cause, BTreeSet<&Outline>)> = BTreeMap::new();
+    for (cause, outlines) in done.causes.values() {
+        let stores = if cause.lost.is_empty() {
+            &cause.kept
+        } else {
+            &cause.lost
+        };
+        let places: BTreeSet<String> = (stores.iter())
+            .map(|one| match innermost(&one.stack) {
+                Some(place) => json!([place.function, place.file, place.line]).to_string(),
+                None => format!("{:#x}", one.store.at.pc),
+            })
+            .collect();
+        let key = json!([
+            cause.in_recovery.is_some(),
+            defect_name(cause.defect),
+            places
+        ]);
+        let one = causes.entry(key.to_string());
+        one.or_insert((cause, BTreeSet::new())).1.extend(outlines);
+    }
+    (causes.values())
+        .map(|(cause, outlines)| {
+            let points = outlines.iter().map(|outline| done.outlines[*outline]).sum();
+            let symptoms: BTreeSet<&String> = outlines.iter().map(|(symptom, _)| symptom).collect();
+            bug(cause, (points, &symptoms), pools)
+        })
+        .collect()
 }
 
 /// Says so if the program has no names, or no lines.
@@ -141,17 +142,6 @@ fn number_ids(bugs: &mut [Value]) {
     }
 }
 
-fn place_of(stacks: &Stacks, retired: u64) -> Value {
-    json!(place_in(stacks, retired))
-}
-
-/// The innermost place of which the source is known, or else the innermost.
-fn place_in(stacks: &Stacks, retired: u64) -> Option<&Place> {
-    let stack = stacks.get(&retired)?;
-    let known = stack.iter().find(|place| place.line.is_some());
-    known.or(stack.first())
-}
-
 fn defect_name(defect: Defect) -> &'static str {
     match defect {
         Defect::MissingFlush => "missing-flush",
@@ -163,19 +153,14 @@ fn defect_name(defect: Defect) -> &'static str {
     }
 }
 
-fn bug(
-    cause: &Cause,
-    (points, symptoms): (u64, &BTreeSet<&String>),
-    (seen, pools): (&Seen, &[Pool]),
-) -> Value {
-    let stores = |all: &[Involved]| -> Vec<Value> {
-        (all.iter()).map(|one| store(one, seen, pools)).collect()
-    };
+fn bug(cause: &Cause, (points, symptoms): (u64, &BTreeSet<&String>), pools: &[Pool]) -> Value {
+    let stores =
+        |all: &[Involved]| -> Vec<Value> { (all.iter()).map(|one| store(one, pools)).collect() };
     let (lost, kept) = (stores(&cause.lost), stores(&cause.kept));
-    let at = seen.stacks.get(&cause.at.retired);
+    let at = cause.stack.as_deref().unwrap_or_default();
     let stores = if lost.is_empty() { &kept } else { &lost };
     let mut functions = functions(stores);
-    if let (Some(place), true) = (at.and_then(|at| at.first()), stores.is_empty()) {
+    if let (Some(place), true) = (innermost(at), stores.is_empty()) {
         functions.extend(place.function.clone());
     }
     let name = json!([defect_name(cause.defect), functions]).to_string();
@@ -190,7 +175,7 @@ fn bug(
             "number": cause.point,
             "reason": reason(cause.reason),
             "operation": cause.operation,
-            "place": place_of(&seen.stacks, cause.at.retired),
+            "place": innermost(at),
             "stack": at,
             "in_recovery": cause.in_recovery.as_ref().map(|(which, ..)| which.name()),
         },
@@ -228,8 +213,7 @@ fn detail(wrong: &Wrong) -> Vec<String> {
     }
 }
 
-fn store(one: &Involved, seen: &Seen, pools: &[Pool]) -> Value {
-    let stack = seen.stacks.get(&one.store.at.retired);
+fn store(one: &Involved, pools: &[Pool]) -> Value {
     let offset = one.store.mask.trailing_zeros() as usize;
     let (durable, newest) = (&one.bytes[0], &one.bytes[1]);
     let differing: Vec<Value> = (0..durable.len())
@@ -239,20 +223,22 @@ fn store(one: &Involved, seen: &Seen, pools: &[Pool]) -> Value {
         .collect();
     let place = within(pools, one.line + offset as u64);
     json!({
-        "place": place_of(&seen.stacks, one.store.at.retired),
-        "stack": stack,
+        "place": innermost(&one.stack),
+        "stack": one.stack,
         "by_kernel": one.store.at.by_kernel,
         "pool": place.as_ref().map(|(name, _)| name),
         "offset": place.map(|(_, offset)| offset),
         "bytes": one.store.mask.count_ones(),
         "stores_lost": one.lost,
-        "durable_at": seen.fates.get(&one.store.at.retired).map(|at| place_of(&seen.stacks, at.retired)),
+        "durable_at": one.durable_at,
         "words": differing,
     })
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or('0');
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(digit).collect()
 }
 
 /// The pool that has a physical address, and where.
@@ -273,7 +259,7 @@ fn waste(surveyed: &Surveyed, stacks: &Stacks) -> Vec<Value> {
     let mut rows: BTreeMap<(Wasted, String), (u64, u64)> = BTreeMap::new();
     for (&(what, _), &(count, retired)) in &surveyed.recorder.waste.counts {
         // The places of an instruction that was compiled several times are one line.
-        let place = place_in(stacks, retired);
+        let place = stacks.get(&retired).and_then(|stack| innermost(stack));
         let line = place.map(|place| match place.line {
             Some(_) => json!([place.function, place.file, place.line]),
             None => json!(place),
@@ -291,7 +277,7 @@ fn waste(surveyed: &Surveyed, stacks: &Stacks) -> Vec<Value> {
         json!({
             "what": what,
             "count": count,
-            "place": place_of(stacks, retired),
+            "place": stacks.get(&retired).and_then(|stack| innermost(stack)),
             "stack": stacks.get(&retired),
         })
     });

@@ -15,7 +15,7 @@ use crate::functional::{Flush, Wait};
 pub enum Model {
     /// x86: Px86sim.
     Px86,
-    /// Arm: PARMv8.
+    /// Arm: `PARMv8`.
     Arm,
     /// Perdure's contract for RISC-V.
     Perdure,

@@ -279,7 +279,7 @@ impl<W: Watcher> Memory for Door<'_, W> {
         if entry.is_pool || offset + T::BYTES > LINE_BYTES {
             return None;
         }
-        let line = entry.physical + (address % PAGE_BYTES & !(LINE - 1));
+        let line = entry.physical + ((address % PAGE_BYTES) & !(LINE - 1));
         Some(T::from_le(
             &self.memory.line(line).0[offset..offset + T::BYTES],
         ))

@@ -1,0 +1,135 @@
+//! What a check has done so far, and what it has found.
+//!
+//! Always true here: of the same things in the same order, the same is kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::cause::{self, Cause};
+use super::explore::Explored;
+use super::record::Point;
+use super::recovery::Which;
+use super::uncut::Uncut;
+use crate::error::Error;
+
+/// What tells failures apart before their causes are known: the symptom, and where the first lost stores are.
+pub type Outline = (String, Vec<u64>);
+
+/// What was done.
+#[derive(Default)]
+pub struct Done {
+    /// Points that there are, in all runs.
+    pub planned: u64,
+    /// The call stacks that they have.
+    pub stacks: BTreeSet<u64>,
+    /// Points that were explored.
+    pub points: u64,
+    /// Of these, those of which all was.
+    pub exhaustive: u64,
+    /// The sum of their coverages.
+    pub coverage: f64,
+    /// Recoveries.
+    pub states: u64,
+    /// Those that went wrong.
+    pub failing: u64,
+    /// Instructions that they took.
+    pub instructions: u64,
+    /// Points with several operations under way, which no dump can judge.
+    pub unjudged: u64,
+    /// Causes, by their keys: one each, and the kinds of failures that came to it.
+    pub causes: BTreeMap<cause::Key, (Cause, Vec<Outline>)>,
+    /// Points of recoveries that were explored.
+    pub inner_points: u64,
+    /// How many were found from each call stack.
+    pub inner_stacks: BTreeMap<(Which, u64), u64>,
+    /// Failures of which no cause was looked for.
+    pub unexplained: u64,
+    /// At how many points there were failures of a kind.
+    pub outlines: BTreeMap<Outline, u64>,
+    /// The user has stopped it.
+    pub interrupted: bool,
+    /// A limit has.
+    pub limited: bool,
+}
+
+impl Done {
+    /// Looks up where the stores of a run's causes are, and what makes them durable in the end.
+    pub fn look_up(&mut self, uncut: &Uncut) -> Result<(), Error> {
+        let unknown = |cause: &Cause| cause.stack.is_none();
+        let causes = self.causes.values().map(|(cause, _)| cause);
+        let (mut moments, mut lost) = (BTreeSet::new(), BTreeSet::new());
+        for cause in causes.filter(|cause| unknown(cause)) {
+            moments.extend(cause.moments());
+            lost.extend(cause.lost.iter().map(|one| one.store.at.retired));
+        }
+        if moments.is_empty() {
+            return Ok(());
+        }
+        let fates = uncut.fates(lost)?;
+        moments.extend(fates.values().map(|at| at.retired));
+        let stacks = uncut.stacks(moments)?;
+        for (cause, _) in self.causes.values_mut().filter(|(cause, _)| unknown(cause)) {
+            cause.look_up(&stacks, &fates);
+        }
+        Ok(())
+    }
+
+    /// A cause was found for failures of a kind, or none.
+    pub fn found(&mut self, cause: Option<Cause>, outline: Outline) {
+        let Some(cause) = cause else {
+            self.unexplained += 1;
+            return;
+        };
+        let found = self.causes.entry(cause.key());
+        let found = found.or_insert_with(|| (cause.clone(), Vec::new()));
+        // It says more if it names what it has to be durable before.
+        if found.0.kept.is_empty() && !cause.kept.is_empty() {
+            found.0 = cause;
+        }
+        if !found.1.contains(&outline) {
+            found.1.push(outline);
+        }
+    }
+
+    /// Leaves out causes that say no more than others do.
+    pub fn settle(&mut self) {
+        let all: Vec<(cause::Key, Cause)> = (self.causes.iter())
+            .map(|(key, (cause, _))| (key.clone(), cause.clone()))
+            .collect();
+        for (key, cause) in &all {
+            let other = all.iter().find(|(other, one)| {
+                other != key
+                    && self.causes.contains_key(other)
+                    && (cause.is_more_than(one) || cause.is_counterpart_of(one))
+            });
+            if let (Some((other, _)), Some((cause, outlines))) =
+                (other, other.and_then(|_| self.causes.remove(key)))
+                && let Some(into) = self.causes.get_mut(other)
+            {
+                if into.0.kept.is_empty() && cause.lost.is_empty() {
+                    into.0.kept = cause.kept;
+                }
+                into.1.extend(outlines);
+            }
+        }
+    }
+
+    /// How much was looked at, on average over points.
+    #[expect(clippy::cast_precision_loss, reason = "a share, for people")]
+    pub fn mean_coverage(&self) -> f64 {
+        match self.points {
+            0 => 1.0,
+            points => self.coverage / points as f64,
+        }
+    }
+
+    /// What came of a point.
+    pub fn add(&mut self, point: &Point, explored: &Explored) {
+        self.points += 1;
+        self.exhaustive += u64::from(explored.exhaustive);
+        self.coverage += explored.coverage;
+        self.states += explored.states;
+        self.failing += explored.failing;
+        self.instructions += explored.instructions;
+        self.unjudged += u64::from(point.phase.several);
+    }
+}

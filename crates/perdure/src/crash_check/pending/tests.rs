@@ -1,0 +1,190 @@
+//! The rules of pending lines, held against the explorer of litmus tests.
+
+use perdure_hardware::random::Random;
+use perdure_riscv::{Barrier, CacheBlock};
+
+use super::*;
+use crate::litmus::{self, Contents, Test};
+
+const STRIDE: u64 = LINE_BYTES as u64;
+
+/// A random program of one thread without loads, as a litmus test has it.
+fn drawn(random: &mut Random, model: Model) -> String {
+    let words: &[&str] = match model {
+        Model::Px86 => &[
+            "store", "store", "store", "clflush", "clwb", "sfence", "xchg",
+        ],
+        Model::Arm => &[
+            "store", "store", "store", "dc-cvap", "dc-cvap", "dmb", "dsb",
+        ],
+        Model::Perdure => &[
+            "store",
+            "store",
+            "store",
+            "cbo.clean",
+            "cbo.clean",
+            "fence w,w",
+        ],
+    };
+    let names = ["x", "y", "z", "x2"];
+    let mut lines = vec!["\"store x 1\"".to_owned(), "\"store x2 1\"".to_owned()];
+    lines.extend(["y", "z"].map(|name| format!("\"store {name} 1\"")));
+    for number in 2..9 {
+        let word = words[random.below(words.len() as u64) as usize];
+        let name = names[random.below(4) as usize];
+        lines.push(match word {
+            "store" => format!("\"store {name} {number}\""),
+            "xchg" => format!("\"xchg a {name} {number}\""),
+            _ if word.contains("fence") || word.starts_with('d') && word.len() == 3 => {
+                format!("\"{word}\"")
+            }
+            _ => format!("\"{word} {name}\""),
+        });
+    }
+    let model = match model {
+        Model::Px86 => "px86",
+        Model::Arm => "arm",
+        Model::Perdure => "perdure",
+    };
+    format!(
+        "name = \"drawn\"\nmodel = \"{model}\"\nsame_line = [[\"x\", \"x2\"]]\nthreads = [[{}]]\n",
+        lines.join(", ")
+    )
+}
+
+/// What the failure points of a test's one thread allow.
+struct Points<'t> {
+    test: &'t Test,
+    pending: Pending,
+    durable: BTreeMap<u64, Bytes>,
+    newest: BTreeMap<u64, Bytes>,
+    found: BTreeSet<Contents>,
+}
+
+impl Points<'_> {
+    fn place(&self, location: usize) -> (u64, usize) {
+        let lines = &self.test.lines;
+        let within = (0..location).filter(|&other| lines[other] == lines[location]);
+        (lines[location] as u64 * STRIDE, within.count() * 8)
+    }
+
+    /// All contents that may be found now.
+    fn point(&mut self, model: Model) {
+        let mut contents = vec![Contents::default()];
+        let lines: BTreeSet<usize> = self.test.lines.iter().copied().collect();
+        for line in lines {
+            let address = line as u64 * STRIDE;
+            let durable = self.durable.get(&address).copied().unwrap_or([0; 64]);
+            let versions = match self.pending.lines().get(&address) {
+                Some(history) => history
+                    .versions(model)
+                    .0
+                    .iter()
+                    .map(|one| one.bytes)
+                    .collect(),
+                None => vec![durable],
+            };
+            let of_line = |location: &usize| self.test.lines[*location] == line;
+            let locations: Vec<usize> = (0..self.test.lines.len()).filter(of_line).collect();
+            contents = (contents.iter())
+                .flat_map(|before| versions.iter().map(|bytes| (*before, *bytes)))
+                .map(|(mut one, bytes)| {
+                    for &location in &locations {
+                        one.set(location, bytes[self.place(location).1]);
+                    }
+                    one
+                })
+                .collect();
+        }
+        self.found.extend(contents);
+    }
+
+    fn run(&mut self, model: Model) {
+        let at = At {
+            thread: ThreadId(1),
+            pc: 0,
+            retired: 0,
+            by_kernel: false,
+        };
+        for instruction in self.test.threads[0].clone() {
+            use litmus::program::{Action, Operand};
+            let mut settled = Vec::new();
+            let wait = match instruction.name {
+                "sfence" => Some(Wait::Barrier(Barrier::Sfence)),
+                "dmb" => Some(Wait::Barrier(Barrier::DmbIsh)),
+                "dsb" => Some(Wait::Barrier(Barrier::DsbIsh)),
+                "fence" => Some(Wait::Fence(1, 1)),
+                "xchg" => Some(Wait::Atomic),
+                _ => None,
+            };
+            if let Some(wait) = wait {
+                if self.pending.would_wait(wait, &at) {
+                    self.point(model);
+                }
+                let durable = &mut |line, bytes: &Bytes| settled.push((line, *bytes));
+                self.pending.wait(wait, &at, durable);
+            }
+            match instruction.action {
+                Action::Store {
+                    location,
+                    operand: Operand::Value(value),
+                }
+                | Action::Exchange {
+                    location,
+                    operand: Operand::Value(value),
+                    ..
+                } => {
+                    let (line, offset) = self.place(location);
+                    let found = self.newest.entry(line).or_insert([0; 64]);
+                    self.pending.store(line, found, (offset, &[value]), &at);
+                    found[offset] = value;
+                }
+                Action::WriteBack { location } => {
+                    let (line, _) = self.place(location);
+                    let kind = match instruction.name {
+                        "clflush" => CacheBlock::Clflush,
+                        "clwb" => CacheBlock::Clwb,
+                        "dc-cvap" => CacheBlock::DcCvap,
+                        _ => CacheBlock::Clean,
+                    };
+                    let flush = Flush::Instruction(kind);
+                    if self.pending.would_settle(line, flush) {
+                        self.point(model);
+                    }
+                    let durable = &mut |line, bytes: &Bytes| settled.push((line, *bytes));
+                    self.pending.flush(line, flush, &at, durable);
+                }
+                _ => {}
+            }
+            self.durable.extend(settled);
+        }
+        self.point(model);
+    }
+}
+
+/// The claim of this module's head, and the rules, held against tables that were written for other reasons.
+#[test]
+fn failure_points_allow_what_the_explorer_of_litmus_tests_finds() {
+    for model in [Model::Px86, Model::Perdure, Model::Arm] {
+        for seed in 0..150 {
+            let text = drawn(&mut Random::new(seed), model);
+            let test = litmus::read::read(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+            let explored = litmus::allowed(&test).expect("a small test");
+            let mut points = Points {
+                test: &test,
+                pending: Pending::new(model, Arc::default()),
+                durable: BTreeMap::new(),
+                newest: BTreeMap::new(),
+                found: BTreeSet::new(),
+            };
+            points.run(model);
+            let show =
+                |set: &BTreeSet<Contents>| set.iter().map(|one| test.show(one)).collect::<Vec<_>>();
+            assert_eq!(
+                show(&points.found),
+                show(&explored.contents),
+                "{model:?}, seed {seed}: {text}"
+            );
+        }
+    }
+}
