@@ -188,7 +188,7 @@ impl Explorer<'_> {
             }
             Came::Ended(life) => life,
         };
-        if which == Which::Recovery {
+        if which == Which::Recovery && !life.has_gone_on {
             for whole in self.expected.wholes_at(choices.point) {
                 if let Some(ways) = path.life.ask(whole) {
                     waiting.extend(apart(ways));

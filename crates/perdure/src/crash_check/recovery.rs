@@ -89,6 +89,8 @@ pub struct Life {
     pub error: Vec<u8>,
     /// What it left.
     pub pool: Pool,
+    /// It has not only recovered, but begun operations of its own.
+    pub has_gone_on: bool,
     /// Instructions that it took.
     pub instructions: u64,
 }
@@ -199,6 +201,7 @@ impl Recoveries {
                     output: Vec::new(),
                     error: Vec::new(),
                     pool,
+                    has_gone_on: false,
                     instructions: 0,
                 });
             }
@@ -258,6 +261,7 @@ impl UnderWay {
             output,
             error,
             pool: machine.pool.clone(),
+            has_gone_on: self.watcher.has_gone_on,
             instructions: machine.retired(),
         }))
     }

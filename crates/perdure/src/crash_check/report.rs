@@ -168,7 +168,7 @@ fn bug(cause: &Cause, (points, symptoms): (u64, &BTreeSet<&String>), pools: &[Po
         "id": format!("{:016x}", xxh3_64(name.as_bytes())),
         "defect": defect_name(cause.defect),
         "symptom": cause.wrong.symptom(),
-        "detail": detail(&cause.wrong),
+        "detail": detail(&cause.wrong, pools),
         "lost": lost,
         "kept": kept,
         "point": {
@@ -204,12 +204,16 @@ fn reason(reason: Reason) -> Value {
     }
 }
 
-fn detail(wrong: &Wrong) -> Vec<String> {
+fn detail(wrong: &Wrong, pools: &[Pool]) -> Vec<String> {
     match wrong {
         Wrong::End(_, end @ (End::Signal { .. } | End::NotStarted(_))) => vec![words(end)],
         Wrong::End(..) => Vec::new(),
         Wrong::Shows { .. } => wrong.difference(),
-        Wrong::Torn { start, bytes } => vec![format!("{bytes} bytes at physical {start:#x}")],
+        Wrong::Torn { start, bytes } => {
+            let place = within(pools, *start);
+            let place = place.map_or_else(String::new, |(name, at)| format!(" at {name}+{at:#x}"));
+            vec![format!("{bytes} bytes{place}")]
+        }
     }
 }
 

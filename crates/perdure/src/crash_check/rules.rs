@@ -60,3 +60,29 @@ impl Model {
         self == Self::Arm
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_flushes() {
+        let waits = |model: Model| {
+            let all = [
+                Wait::Barrier(Barrier::Sfence),
+                Wait::Barrier(Barrier::DmbIsh),
+                Wait::Barrier(Barrier::DsbIsh),
+                Wait::Atomic,
+                Wait::Fence(1, 1),
+                Wait::Fence(3, 3),
+                Wait::Fence(3, 1),
+                Wait::Fence(2, 3),
+                Wait::Kernel,
+            ];
+            all.map(|wait| u8::from(model.waits_for_flushes(wait)))
+        };
+        assert_eq!(waits(Model::Px86), [1, 0, 1, 1, 1, 1, 0, 0, 1]);
+        assert_eq!(waits(Model::Arm), [1, 0, 1, 0, 1, 1, 0, 0, 1]);
+        assert_eq!(waits(Model::Perdure), [1, 0, 1, 0, 1, 1, 1, 0, 1]);
+    }
+}

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use perdure_hardware::line::LINE_BYTES;
+use perdure_riscv::Mark;
 
 use super::pending::{Version, mask_of};
 use crate::functional::{At, Pool, Watcher};
@@ -36,6 +37,8 @@ pub struct Asked {
 pub struct Uncertain {
     lines: BTreeMap<u64, Undecided>,
     asked: Option<Asked>,
+    /// The program has begun operations of its own: what it leaves is no longer what it recovered.
+    pub has_gone_on: bool,
 }
 
 fn same(one: &Version, other: &Version, mask: u64) -> bool {
@@ -79,7 +82,7 @@ impl Uncertain {
         });
         Self {
             lines: lines.collect(),
-            asked: None,
+            ..Self::default()
         }
     }
 
@@ -143,6 +146,11 @@ impl Watcher for Uncertain {
         }
     }
 
+    fn marks(&mut self, _: &Pool, mark: Mark, _: Option<u64>, _: &At) -> bool {
+        self.has_gone_on |= matches!(mark, Mark::OperationBegins { .. });
+        true
+    }
+
     fn may_stop(&self) -> bool {
         !self.lines.is_empty()
     }
@@ -176,5 +184,43 @@ impl Watcher for Untouched {
 
     fn has_stopped(&self) -> bool {
         self.stopped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crash_check::pending::Kept;
+
+    /// Versions of a line by their first two bytes.
+    fn lines(versions: &[[u8; 2]]) -> BTreeMap<u64, Arc<Vec<Version>>> {
+        let version = |(number, first): (usize, &[u8; 2])| {
+            let mut bytes = [0; LINE_BYTES];
+            bytes[..2].copy_from_slice(first);
+            let kept = Kept::First(versions.len() - number);
+            Version { bytes, kept }
+        };
+        let versions = versions.iter().enumerate().map(version).collect();
+        BTreeMap::from([(LINE, Arc::new(versions))])
+    }
+
+    #[test]
+    fn only_bytes_that_differ_have_to_be_decided() {
+        let mut found = Uncertain::new(&lines(&[[1, 2], [1, 0], [0, 0]]));
+        assert!(found.ask(LINE + 2, 8), "these are the same in all");
+        assert!(found.ask(0, 64), "another line is durable");
+        assert!(!found.ask(LINE, 1));
+        let asked = found.take_asked().expect("a question");
+        assert_eq!(found.ways(asked), [vec![0, 1], vec![2]]);
+        assert!(!found.ask(LINE + 1, 1));
+        let asked = found.take_asked().expect("a question");
+        assert_eq!(found.ways(asked), [vec![0], vec![1, 2]]);
+        assert_eq!(found.decided(), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_line_of_one_version_is_decided() {
+        let mut found = Uncertain::new(&lines(&[[1, 2]]));
+        assert!(found.ask(LINE, 64) && !found.may_stop());
     }
 }

@@ -125,6 +125,7 @@ impl Uncut {
             output,
             error,
             pool: machine.pool.clone(),
+            has_gone_on: true,
             instructions: machine.retired(),
         };
         Ok(Some(Surveyed {

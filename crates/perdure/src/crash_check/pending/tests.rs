@@ -162,29 +162,86 @@ impl Points<'_> {
     }
 }
 
+/// What the failure points of a test allow by a model's rules.
+fn found_by(test: &Test, model: Model) -> BTreeSet<Contents> {
+    let mut points = Points {
+        test,
+        pending: Pending::new(model, Arc::default()),
+        durable: BTreeMap::new(),
+        newest: BTreeMap::new(),
+        found: BTreeSet::new(),
+    };
+    points.run(model);
+    points.found
+}
+
+fn read(text: &str) -> Test {
+    litmus::read::read(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+const MODELS: [Model; 3] = [Model::Px86, Model::Perdure, Model::Arm];
+
 /// The claim of this module's head, and the rules, held against tables that were written for other reasons.
 #[test]
 fn failure_points_allow_what_the_explorer_of_litmus_tests_finds() {
-    for model in [Model::Px86, Model::Perdure, Model::Arm] {
+    for model in MODELS {
         for seed in 0..150 {
             let text = drawn(&mut Random::new(seed), model);
-            let test = litmus::read::read(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+            let test = read(&text);
             let explored = litmus::allowed(&test).expect("a small test");
-            let mut points = Points {
-                test: &test,
-                pending: Pending::new(model, Arc::default()),
-                durable: BTreeMap::new(),
-                newest: BTreeMap::new(),
-                found: BTreeSet::new(),
+            let show = |set: &BTreeSet<Contents>| -> Vec<String> {
+                set.iter().map(|one| test.show(one)).collect()
             };
-            points.run(model);
-            let show =
-                |set: &BTreeSet<Contents>| set.iter().map(|one| test.show(one)).collect::<Vec<_>>();
+            let found = found_by(&test, model);
             assert_eq!(
-                show(&points.found),
+                show(&found),
                 show(&explored.contents),
                 "{model:?}, seed {seed}: {text}"
             );
         }
     }
+}
+
+#[test]
+fn another_models_rules_are_noticed() {
+    for (own, other) in [
+        (Model::Px86, Model::Arm),
+        (Model::Px86, Model::Perdure),
+        (Model::Arm, Model::Px86),
+        (Model::Perdure, Model::Arm),
+    ] {
+        let differs = |seed: u64| {
+            let test = read(&drawn(&mut Random::new(seed), own));
+            found_by(&test, other) != found_by(&test, own)
+        };
+        assert!((0..150).any(differs), "{own:?} by the rules of {other:?}");
+    }
+}
+
+#[test]
+fn a_line_of_many_stores_is_thinned_and_says_so() {
+    let mut pending = Pending::new(Model::Px86, Arc::default());
+    let at = At {
+        thread: ThreadId(1),
+        pc: 0,
+        retired: 0,
+        by_kernel: false,
+    };
+    for number in 0..3000_u64 {
+        pending.store(0, &[0; 64], (0, &number.to_le_bytes()), &at);
+    }
+    let history = &pending.lines()[&0];
+    assert!(history.thinned && history.stores.len() <= STORES_MAX);
+    let (versions, all) = history.versions(Model::Px86);
+    assert!(!all && versions.len() <= VERSIONS_MAX);
+    assert_eq!(versions[0].bytes[..8], 2999_u64.to_le_bytes());
+    let flush = Flush::Instruction(CacheBlock::Clwb);
+    pending.flush(0, flush, &at, &mut |_, _| {});
+    let mut durable = Vec::new();
+    let sfence = Wait::Barrier(Barrier::Sfence);
+    pending.wait(sfence, &at, &mut |line, bytes| {
+        durable.push((line, bytes[..8].to_vec()))
+    });
+    assert_eq!(durable, [(0, 2999_u64.to_le_bytes().to_vec())]);
+    assert!(pending.lines().is_empty());
 }
