@@ -70,6 +70,11 @@ def lines_of(bug: Bug) -> list[str]:
     told += [f"not durable: {_store(one)}" for one in bug["lost"]]
     kept = "yet durable" if bug["lost"] else "too early"
     told += [f"{kept}: {_store(one)}" for one in bug["kept"]]
+    told += [
+        f"a flush belongs behind {where(one['behind'])}"
+        for one in bug["lost"]
+        if bug["defect"] in ("missing-flush", "flush-too-early")
+    ]
     told += [at_point(bug), f"to do: {ADVICE[bug['defect']]}", f"again: --state '{bug['state']}'"]
     return told
 

@@ -28,7 +28,11 @@ class Word(TypedDict):
 
 
 class Store(TypedDict):
-    """A store that was lost or kept; `durable_at` is what makes it durable in the uncut run."""
+    """A store that was lost or kept.
+
+    `behind` is its thread's last store to the line before the next fence, behind which a flush
+    belongs; `durable_at` is what makes it durable in the uncut run.
+    """
 
     place: Place | None
     stack: list[Place] | None
@@ -37,6 +41,7 @@ class Store(TypedDict):
     offset: Bytes | None
     bytes: Bytes
     stores_lost: int
+    behind: Place | None
     durable_at: Place | None
     words: list[Word]
 

@@ -17,6 +17,7 @@ STORE = {
     "offset": 64,
     "bytes": 8,
     "stores_lost": 1,
+    "behind": {**PLACE, "line": 9},
     "durable_at": None,
     "words": [{"offset": 0, "found": "00" * 8, "newest": "01" + "00" * 7}],
 }
@@ -71,6 +72,7 @@ def test_a_bug_is_told_with_its_places():
         "coverage there 50.0%",
         "bug 1: missing flush: fill (list.c:7)",
         "not durable: the store in fill (list.c:7), x+0x40",
+        "a flush belongs behind fill (list.c:9)",
         "before the fence in 0x20, during operation 4",
         "--state '0/1:40=1'",
         "flushed twice, 3 times: 0x20",

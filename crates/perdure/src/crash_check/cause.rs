@@ -50,6 +50,10 @@ pub struct Involved {
     pub bytes: [super::pending::Bytes; 2],
     /// Stores of the line that are lost with it.
     pub lost: usize,
+    /// The last store that its thread made to the line before its next fence: a flush belongs behind that.
+    pub last: At,
+    /// Where that is, once somebody has looked.
+    pub behind: Option<Place>,
     /// Its call stack, once somebody has looked.
     pub stack: Vec<Place>,
     /// What makes it durable in the end, if anything does.
@@ -129,6 +133,8 @@ fn first_lost(choices: &Choices, line: u64, version: usize) -> Option<Involved> 
         store: history.stores[first].clone(),
         bytes: [versions[version].bytes, versions[0].bytes],
         lost: (0..history.stores.len()).filter(missing).count(),
+        last: history.last_with(first),
+        behind: None,
         stack: Vec::new(),
         durable_at: None,
     })
@@ -277,7 +283,7 @@ impl Cause {
     /// How much was retired at what is of interest.
     pub fn moments(&self) -> impl Iterator<Item = u64> {
         let involved = self.lost.iter().chain(&self.kept);
-        let moments = involved.map(|one| one.store.at.retired);
+        let moments = involved.flat_map(|one| [one.store.at.retired, one.last.retired]);
         moments.chain([self.at.retired])
     }
 
@@ -286,6 +292,8 @@ impl Cause {
         let stack = |retired: u64| stacks.get(&retired).cloned().unwrap_or_default();
         for one in self.lost.iter_mut().chain(&mut self.kept) {
             one.stack = stack(one.store.at.retired);
+            let last = stacks.get(&one.last.retired);
+            one.behind = last.and_then(|stack| innermost(stack).cloned());
             let fate = fates.get(&one.store.at.retired);
             one.durable_at = fate.and_then(|at| innermost(stacks.get(&at.retired)?).cloned());
         }

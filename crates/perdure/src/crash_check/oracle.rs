@@ -125,8 +125,8 @@ impl Expected {
             .map(|(whole, _)| whole)
     }
 
-    /// What is wrong with a life after a failure there, if anything is. Of one that has gone on with operations
-    /// of its own, only the end is asked.
+    /// What is wrong with a life after a failure there, if anything is. Of one that has gone on with
+    /// operations of its own, only the end is asked.
     pub fn judge(&self, which: Which, life: &Life, point: &Point) -> Option<Wrong> {
         let phase = &point.phase;
         if life.end != End::Status(0) {

@@ -201,6 +201,14 @@ impl History {
         (versions, next == queue.len() && !self.thinned)
     }
 
+    /// The last store that the thread of a store made before its next fence.
+    pub fn last_with(&self, store: usize) -> At {
+        let first = &self.stores[store];
+        let with = |one: &&Store| one.at.thread == first.at.thread && one.fences == first.fences;
+        let last = self.stores[store..].iter().rev().find(with);
+        last.unwrap_or(first).at
+    }
+
     fn is_ordered(&self, earlier: usize, later: usize) -> bool {
         let (earlier, later) = (&self.stores[earlier], &self.stores[later]);
         let same_thread = earlier.at.thread == later.at.thread;

@@ -234,6 +234,7 @@ fn store(one: &Involved, pools: &[Pool]) -> Value {
         "offset": place.map(|(_, offset)| offset),
         "bytes": one.store.mask.count_ones(),
         "stores_lost": one.lost,
+        "behind": one.behind,
         "durable_at": one.durable_at,
         "words": differing,
     })
