@@ -336,14 +336,11 @@ impl Campaign<'_> {
         let mut new: Vec<(usize, &Failed, Outline)> = Vec::new();
         for (number, (point, one)) in points.iter().zip(&explored).enumerate() {
             self.done.add(point, one);
-            let outlines: BTreeMap<Outline, &Failed> = (one.failures.iter().rev())
-                .map(|failed| (cause::outline(&choices[number], failed), failed))
-                .collect();
-            for (outline, failed) in outlines {
+            for (outline, failed) in &one.failures {
                 let count = self.done.outlines.entry(outline.clone()).or_default();
                 *count += 1;
                 if *count == 1 {
-                    new.push((number, failed, outline));
+                    new.push((number, failed, outline.clone()));
                 }
             }
         }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use perdure_hardware::random::Random;
 
+use super::cause;
+use super::done::Outline;
 use super::oracle::{Expected, Wrong};
 use super::pending::Version;
 use super::record::Point;
@@ -16,10 +18,10 @@ use super::rules::Model;
 use crate::error::Error;
 use crate::functional::Engine;
 
-/// Failures of a point that are kept, beside their number.
+/// Kinds of failures that are kept of a point.
 const FAILURES_MAX: usize = 24;
-/// Recoveries of a program at a point that go wrong, after which no more are run there.
-const FAILING_MAX: u64 = 100;
+/// Recoveries at a point that go wrong as others did there, after which no more are run.
+const ALIKE_MAX: u64 = 32;
 /// Recoveries that went well that are kept.
 const WELL_MAX: usize = 3;
 /// Recoveries that wait to be gone on with, for each that may still be finished.
@@ -76,8 +78,10 @@ pub struct Explored {
     pub states: u64,
     /// Those that went wrong.
     pub failing: u64,
-    /// The first of them, one for each symptom and set of lines.
-    pub failures: Vec<Failed>,
+    /// Those since the last that was of a new kind.
+    alike: u64,
+    /// The first of each kind.
+    pub failures: BTreeMap<Outline, Failed>,
     /// What some of those have found that went well, and what was started.
     pub well: Vec<(Which, BTreeMap<u64, usize>)>,
     /// How much was looked at of all that recoveries may find.
@@ -145,8 +149,8 @@ impl Explorer<'_> {
         let mut waiting = vec![Path { which, life }];
         let mut random = Random::new(self.seed ^ point.number.wrapping_mul(0x9e37_79b9));
         let mut left = self.states;
-        let failing = explored.failing + FAILING_MAX;
-        while left > 0 && explored.failing < failing {
+        explored.alike = 0;
+        while left > 0 && explored.alike < ALIKE_MAX {
             // What is left can all be finished: depth first. Else whichever chance picks.
             let next = if waiting.len() as u64 <= left {
                 waiting.pop()
@@ -216,17 +220,18 @@ impl Explorer<'_> {
         }
         if let Some(wrong) = wrong {
             explored.failing += 1;
+            explored.alike += 1;
             let decided = path.life.decided();
-            let known = |one: &Failed| {
-                one.which == which
-                    && one.wrong.symptom() == wrong.symptom()
-                    && lost(&one.decided).eq(lost(&decided))
+            let failed = Failed {
+                wrong,
+                which,
+                decided,
             };
-            if explored.failures.len() < FAILURES_MAX && !explored.failures.iter().any(known) {
-                explored.failures.push(Failed {
-                    wrong,
-                    which,
-                    decided,
+            let outline = cause::outline(choices, &failed);
+            if explored.failures.len() < FAILURES_MAX {
+                explored.failures.entry(outline).or_insert_with(|| {
+                    explored.alike = 0;
+                    failed
                 });
             }
         }

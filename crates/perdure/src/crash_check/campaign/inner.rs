@@ -67,14 +67,10 @@ impl Campaign<'_> {
             let mut engine = Engine::default();
             let explored = explorer.explore(&choices, &mut engine)?;
             let mut causes: BTreeMap<Outline, Option<Cause>> = BTreeMap::new();
-            for failed in &explored.failures {
-                let outline = cause::outline(&choices, failed);
-                if causes.len() >= INNER_CAUSES || causes.contains_key(&outline) {
-                    continue;
-                }
+            for (outline, failed) in explored.failures.iter().take(INNER_CAUSES) {
                 let cause = cause::find(&explorer, &choices, failed, &mut engine)?;
                 let cause = cause.map(|cause| cause.within(inner));
-                causes.insert(outline, cause);
+                causes.insert(outline.clone(), cause);
             }
             Ok((explored, causes))
         })?;
