@@ -5,11 +5,11 @@ Always true here: a place whose source is not known is shown by its function, or
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.sax.saxutils import escape, quoteattr
 
 if TYPE_CHECKING:
     from perdure.check_results import Again, Bug, Check, Place, Store
@@ -125,16 +125,21 @@ def sarif(report: Check, new: set[str]) -> str:
     return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
+def _quoted(text: str) -> str:
+    """Text as an attribute of XML."""
+    return f'"{html.escape(text)}"'
+
+
 def junit(report: Check, new: set[str]) -> str:
     """The report as JUnit has it: a case for each bug, and one for all if there is none."""
-    name = quoteattr(" ".join(report["program"]))
+    name = _quoted(" ".join(report["program"]))
     cases = []
     for bug in report["bugs"]:
         inside = "<skipped message='in the baseline'/>"
         if bug["id"] in new:
-            text = escape("\n".join(lines_of(bug)))
-            inside = f"<failure message={quoteattr(bug['symptom'])}>{text}</failure>"
-        cases.append(f"<testcase classname={name} name={quoteattr(title(bug))}>{inside}</testcase>")
+            text = html.escape("\n".join(lines_of(bug)), quote=False)
+            inside = f"<failure message={_quoted(bug['symptom'])}>{text}</failure>"
+        cases.append(f"<testcase classname={name} name={_quoted(title(bug))}>{inside}</testcase>")
     if not cases:
         cases.append(f'<testcase classname={name} name="crash consistency"/>')
     failing = sum(bug["id"] in new for bug in report["bugs"])

@@ -129,6 +129,31 @@ def test_sarif_and_junit_name_the_place(command: Command, tmp_path: Path) -> Non
     assert "missing fence" in ended.stdout
 
 
+@pytest.mark.parametrize("mistake", ["no-flush", "not-idempotent"])
+def test_a_state_that_a_report_names_is_seen_again(mistake: str, command: Command) -> None:
+    _, report = check(command, "5", mistake)
+    bug = report["bugs"][0]
+    program = ("--", PUSHES, POOL, "5", mistake, "--then", PUSHES, POOL, "recover")
+    ended = command("check", *DUMP, "--json", "-", "--state", bug["state"], *program)
+    assert ended.status == 0, ended.stderr
+    lives = json.loads(ended.stdout)["lives"]
+    assert [life["program"] for life in lives] == ["recovery", "the dump"]
+    assert (lives[0]["end"] == "exit status 3") == (mistake == "no-flush")
+    for state, said in (("7", "not a state"), ("0/999:", "no failure point 999")):
+        ended = command("check", "--state", state, *program)
+        assert ended.status == 2
+        assert said in ended.stderr
+
+
+def test_the_machine_is_cut_beside(command: Command) -> None:
+    options = (*DUMP, "--cuts", "6", "--states", "20")
+    _, report = check(command, "5", "no-flush", options=options)
+    seen = report["on_machine"]
+    assert (seen["machine"], seen["cuts"]) == ("x86-pm", 6)
+    assert 0 <= seen["failed"] <= 6
+    assert len(seen["tokens"]) == min(seen["failed"], 5)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
