@@ -79,7 +79,12 @@ pub fn run(
             done.interrupted = true;
             break;
         };
-        is_checkable(&surveyed)?;
+        if let Err(Error::Request(why)) = is_checkable(&surveyed) {
+            let order =
+                format!("with its threads in another order (--schedules, number {schedule})");
+            done.notices.push(format!("{order}: {why}"));
+            continue;
+        }
         explore(
             asked,
             &uncut,

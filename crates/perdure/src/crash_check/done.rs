@@ -45,6 +45,8 @@ pub struct Done {
     pub unexplained: u64,
     /// At how many points there were failures of a kind.
     pub outlines: BTreeMap<Outline, u64>,
+    /// What else there is to say.
+    pub notices: Vec<String>,
     /// The user has stopped it.
     pub interrupted: bool,
     /// A limit has.

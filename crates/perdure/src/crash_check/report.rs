@@ -33,7 +33,7 @@ pub fn of(asked: &Asked, surveyed: &Surveyed, schedules: u64, done: &Done) -> Re
     let mut bugs = bugs(done, &pools);
     number_ids(&mut bugs);
     let wasted = surveyed.waste()?;
-    let mut notices = Vec::new();
+    let mut notices = done.notices.clone();
     let stores = (done.causes.values()).flat_map(|(cause, _)| cause.lost.iter().chain(&cause.kept));
     let places = stores.map(|one| &one.stack).chain(wasted.values());
     notices.extend(nameless(places.flatten()));
