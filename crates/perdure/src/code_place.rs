@@ -40,16 +40,53 @@ impl fmt::Display for CodePlace {
     }
 }
 
+/// A function that an instruction is part of, be it that it was inlined into the next one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// Its name.
+    pub function: Option<String>,
+    /// The file, as the compiler was given it.
+    pub file: Option<String>,
+    /// The line.
+    pub line: Option<u32>,
+}
+
 /// What debug information says of instructions, file by file as it is asked for.
 #[derive(Default)]
 pub(crate) struct Sources(BTreeMap<FileKey, Option<addr2line::Context<Reader>>>);
 
 impl Sources {
-    /// File and line of the instruction at a file's own address, if it says so.
-    fn line(&mut self, file: &LoadedFile, address: u64) -> Option<(String, u32)> {
+    fn context(&mut self, file: &LoadedFile) -> Option<&addr2line::Context<Reader>> {
         let read = || addr2line::Context::from_dwarf(dwarf_of(&file.contents)?).ok();
         let context = self.0.entry(file.key.clone()).or_insert_with(read);
-        let location = context.as_ref()?.find_location(address).ok()??;
+        context.as_ref()
+    }
+
+    /// The functions that the instruction at a file's own address is part of, the innermost first.
+    pub fn frames(&mut self, file: &LoadedFile, address: u64) -> Vec<Frame> {
+        let found = self
+            .context(file)
+            .map(|context| context.find_frames(address));
+        let Some(Ok(mut found)) = found.map(addr2line::LookupResult::skip_all_loads) else {
+            return Vec::new();
+        };
+        let mut frames = Vec::new();
+        while let Ok(Some(frame)) = found.next() {
+            let name = (frame.function).and_then(|name| name.raw_name().ok().map(Into::into));
+            let location = frame.location;
+            let file = location.as_ref().and_then(|one| one.file);
+            frames.push(Frame {
+                function: name,
+                file: file.map(str::to_owned),
+                line: location.and_then(|one| one.line),
+            });
+        }
+        frames
+    }
+
+    /// File and line of the instruction at a file's own address, if it says so.
+    fn line(&mut self, file: &LoadedFile, address: u64) -> Option<(String, u32)> {
+        let location = self.context(file)?.find_location(address).ok()??;
         let name = Path::new(location.file?).file_name()?;
         Some((name.to_str()?.to_owned(), location.line?))
     }

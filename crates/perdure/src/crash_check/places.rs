@@ -9,7 +9,7 @@ use perdure_linux::SpaceId;
 use perdure_linux::inspect::LoadedFile;
 use serde::Serialize;
 
-use crate::explanation::lines::{Frame, frames_of};
+use crate::code_place::{Frame, Sources};
 use crate::functional::Functional;
 
 /// The header whose functions stand for instructions: who calls them is more interesting.
@@ -49,7 +49,10 @@ pub struct Names<'m> {
 
 /// What is known of addresses: the function that one is in by the symbols, and the places that it is part of.
 #[derive(Default)]
-pub struct Known(BTreeMap<u64, (Option<String>, Vec<Place>)>);
+pub struct Known {
+    places: BTreeMap<u64, (Option<String>, Vec<Place>)>,
+    sources: Sources,
+}
 
 impl<'m> Names<'m> {
     /// Those of what a machine runs now.
@@ -68,11 +71,12 @@ impl<'m> Names<'m> {
     /// The places of an instruction, the innermost first: a function, and those that it was inlined into.
     fn places(&mut self, pc: u64) -> &(Option<String>, Vec<Place>) {
         let (kernel, files, space) = (self.kernel, &self.files, self.space);
-        self.known.0.entry(pc).or_insert_with(|| {
+        let Known { places, sources } = &mut *self.known;
+        places.entry(pc).or_insert_with(|| {
             let symbol = space.and_then(|space| kernel.symbol(space, pc));
             let symbol = symbol.map(|(name, _)| name);
             let frames = (files.iter())
-                .map(|file| frames_of(&file.contents, pc.wrapping_sub(file.bias)))
+                .map(|file| sources.frames(file, pc.wrapping_sub(file.bias)))
                 .find(|frames| !frames.is_empty())
                 .unwrap_or_default();
             let of_header =

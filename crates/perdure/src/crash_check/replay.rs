@@ -177,14 +177,11 @@ mod tests {
     fn a_state_is_read_as_it_is_written() {
         for text in ["0/3:", "2/17:40=1,1c0=12", "0/3:40=2>dump#1:80=1"] {
             let state = State::parse(text).expect(text);
-            let mut again = format!(
-                "{}/{}:{}",
-                state.schedule,
-                state.point,
-                write(&state.versions)
-            );
+            let outer = write(&state.versions);
+            let mut again = format!("{}/{}:{outer}", state.schedule, state.point);
             if let Some((which, point, versions)) = &state.inner {
-                again += &format!(">{}#{point}:{}", which.word(), write(versions));
+                let (which, inner) = (which.word(), write(versions));
+                again = format!("{again}>{which}#{point}:{inner}");
             }
             assert_eq!(again, text);
         }

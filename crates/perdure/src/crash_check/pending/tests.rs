@@ -240,7 +240,7 @@ fn a_line_of_many_stores_is_thinned_and_says_so() {
     let mut durable = Vec::new();
     let sfence = Wait::Barrier(Barrier::Sfence);
     pending.wait(sfence, &at, &mut |line, bytes| {
-        durable.push((line, bytes[..8].to_vec()))
+        durable.push((line, bytes[..8].to_vec()));
     });
     assert_eq!(durable, [(0, 2999_u64.to_le_bytes().to_vec())]);
     assert!(pending.lines().is_empty());
