@@ -17,6 +17,8 @@ import presets
 
 ROOT = Path(__file__).parents[1]
 PLACE = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+CORPUS_FIGURES = ("random_cuts.txt", "checked.txt")
+"""What random cuts found, and what checks did."""
 ROW = r'^ *(\w+), "([^"]+)", "([^"]+)"(?:, (?:gauge )?"([^"]+)")?;$'
 
 
@@ -123,8 +125,10 @@ def dashed(name: str) -> str:
 def check_bugs() -> str:
     """The bugs of workloads/check, and in how many random cuts each was seen."""
     folder = ROOT / "workloads/check"
-    figures = (line.split() for line in (folder / "random_cuts.txt").read_text().splitlines())
-    seen = {(program, bug): counts for program, bug, *counts in figures}
+    seen, checked = (
+        {(program, bug): counts for program, bug, *counts in map(str.split, lines)}
+        for lines in ((folder / name).read_text().splitlines() for name in CORPUS_FIGURES)
+    )
     body = []
     catalogue = (ROOT / "workloads/check.toml").read_text("utf-8")
     for program in re.findall(r'^program = "(.*)"$', catalogue, re.MULTILINE):
@@ -133,9 +137,22 @@ def check_bugs() -> str:
             text = (folder / library).read_text("utf-8") + text
         for name, kind, what in re.findall(r'BUG\((\w+), (\w+), "(.*)"\)', text):
             bug = dashed(name)
-            counts = seen.get((program, bug), ["–", "–"])
-            body.append([f"`{program}`", f"`{bug}`", dashed(kind), what, *counts])
-    return rows(["program", "bug", "kind", "what is wrong", "one cut", "three lives"], body)
+            figures = [*seen.get((program, bug), "––"), *checked.get((program, bug), "–––")]
+            body.append([f"`{program}`", f"`{bug}`", dashed(kind), what, *figures])
+    head = ["program", "bug", "kind", "what is wrong", "one cut", "three lives"]
+    return rows([*head, "check", "states", "seconds"], body)
+
+
+def check_correct() -> str:
+    """What a check of the programs without bugs took."""
+    lines = (ROOT / "workloads/check" / CORPUS_FIGURES[1]).read_text().splitlines()
+    figures = (line.split() for line in lines)
+    body = [
+        [f"`{program}`", states, seconds]
+        for program, bug, _, states, seconds in figures
+        if bug == "-"
+    ]
+    return rows(["program", "states", "seconds"], body)
 
 
 def check_kinds() -> str:
@@ -180,6 +197,7 @@ TABLES = (
         "log-mistakes": partial(mistakes, "wal.h", "WAL"),
         "library-mistakes": partial(mistakes, "libnearpm/nearpm_pool.h", "NP"),
         "check-bugs": check_bugs,
+        "check-correct": check_correct,
         "check-kinds": check_kinds,
         "example": example,
         "device-example": device_example,

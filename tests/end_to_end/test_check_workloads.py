@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY, TIMES, RunGuest, arguments_of, built, catalogue, seed
 
-from perdure import CutReport, Machine
+from perdure import CutReport, Machine, checking
+from perdure.check_results import Check
 
 ENTRIES = catalogue("check.toml")
 NAMES = sorted(ENTRIES)
@@ -257,3 +258,36 @@ def test_a_wrong_command_line_ends_with_status_2(
     ended = run_guest(machine("list", pools), [programs / "list", *words])
     assert ended.result.exit_code == 2
     assert says in capfd.readouterr().err.splitlines()[-1]
+
+
+# ---- What perdure check says of them ----------------------------------------------------------
+
+
+def checked(name: str, programs: Path, states: int, *mistake: str) -> Check:
+    """What a check says after about so many recoveries."""
+    words, recover, dump = (
+        [str(word) for word in command_of(name, programs, *more)]
+        for more in ([*arguments(name)[1:], *mistake], ["--recover"], ["--dump"])
+    )
+    on = Machine(machine="x86-pm", design="ideal")
+    subject = checking.Subject(on, words, then=recover, dump=dump)
+    return checking.check(subject, limits=checking.Limits(states=states))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_check_accuses_nothing_correct(name: str, programs: Path) -> None:
+    report = checked(name, programs, 100 * TIMES)
+    assert report["bugs"] == []
+    assert report["states"]["run"] >= 100
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_check_finds_what_is_not_flushed(
+    name: str, programs: Path, run_guest: RunGuest, tmp_path: Path
+) -> None:
+    kinds = listed(name, programs, run_guest, tmp_path / "pools")
+    bug = next(bug for bug, kind in kinds.items() if kind == "missing-flush")
+    report = checked(name, programs, 600, "--bug", bug)
+    assert report["bugs"], bug
+    places = [store["place"] for found in report["bugs"] for store in found["lost"]]
+    assert all(place and place["line"] for place in places), bug

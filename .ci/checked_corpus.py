@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Measures what `perdure check` finds of the bugs that workloads/check plants.
+
+    checked_corpus.py PROGRAMS [NAME ...]
+
+PROGRAMS is the folder that `workloads/build.sh OUTDIR --check` fills, OUTDIR/check. Of each bug,
+workloads/check/checked.txt gets a line: program, bug, whether it was found and its line named
+(`named`), found (`found`), or neither (`missed`), after how many recoveries, and in how many
+seconds. What is correct must never be accused, and has a line with the bug `-`. With names, only
+these programs are measured anew. docs/check-corpus.md shows the figures: run tables.py then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from random_cuts import bugs_of
+
+from perdure import Machine, PerdureError, checking
+from perdure.check_results import Bug, Check
+from perdure.experiments.toml import Table
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "workloads/check"
+FIGURES = FOLDER / "checked.txt"
+STATES = 40_000
+CORRECT = "-"
+
+
+def check(program: Path, arguments: Sequence[str], bug: str) -> Check:
+    """What a check of the program with that bug says."""
+    pool, mistake = arguments[0], [] if bug == CORRECT else ["--bug", bug]
+    subject = checking.Subject(
+        Machine(machine="x86-pm", design="ideal"),
+        [str(program), *arguments, *mistake],
+        then=[str(program), pool, "--recover"],
+        dump=[str(program), pool, "--dump"],
+    )
+    return checking.check(subject, limits=checking.Limits(states=STATES))
+
+
+def marked(bug: str) -> set[tuple[str, int]]:
+    """File and line of the places that comments say are the bug's."""
+    lines = set()
+    for source in FOLDER.glob("*.[ch]*"):
+        for number, text in enumerate(source.read_text("utf-8").splitlines(), 1):
+            comment = re.search(r"(?:/\*|//) (?:bug|store): ([\w, -]*\w)", text)
+            if comment and bug in comment[1].split(", "):
+                alone = text.lstrip().startswith(("/*", "//"))
+                lines.add((source.name, number + alone))
+    return lines
+
+
+def named(bugs: Iterable[Bug]) -> set[tuple[str, int]]:
+    """File and line of everything that a report says of what was lost or kept."""
+    places = set()
+    for bug in bugs:
+        for store in [*bug["lost"], *bug["kept"]]:
+            told = [store["place"], store["behind"], store["durable_at"], *(store["stack"] or [])]
+            for place in told:
+                if place and place["file"] and place["line"]:
+                    places.add((Path(place["file"]).name, place["line"]))
+    return places
+
+
+def line_of(asked: tuple[Path, Sequence[str], str]) -> str:
+    """The line of a bug, or of the correct program."""
+    program, arguments, bug = asked
+    report = check(program, arguments, bug)
+    if bug == CORRECT and report["bugs"]:
+        raise PerdureError(f"{program.name} is accused without any bug")
+    found = "named" if named(report["bugs"]) & marked(bug) else "found"
+    verdict = found if report["bugs"] else "correct" if bug == CORRECT else "missed"
+    states, seconds = report["states"]["run"], report["host"]["seconds"]
+    return f"{program.name} {bug} {verdict} {states} {seconds:.1f}"
+
+
+def main() -> int:
+    """The command."""
+    entries = dict(Table.read(ROOT / "workloads/check.toml").table("workload").tables())
+    parser = argparse.ArgumentParser(description="Measures what a check finds of planted bugs.")
+    parser.add_argument("programs", type=Path, metavar="PROGRAMS")
+    parser.add_argument("names", nargs="*", metavar="NAME", default=list(entries))
+    asked = parser.parse_args()
+    before = FIGURES.read_text().splitlines() if FIGURES.exists() else []
+    kept = [line for line in before if line.split()[0] not in asked.names]
+    order = list(entries)
+    with ProcessPoolExecutor() as workers:
+        for name in asked.names:
+            program = asked.programs / entries[name].text("program")
+            arguments = list(entries[name].table("tiny").texts("arguments"))
+            bugs = [CORRECT, *bugs_of(program)]
+            for line in workers.map(line_of, [(program, arguments, bug) for bug in bugs]):
+                kept.append(line)
+                print(line, flush=True)
+            kept.sort(key=lambda line: order.index(line.split()[0]))
+            FIGURES.write_text("\n".join(kept) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
