@@ -94,11 +94,7 @@ fn bugs(done: &Done, pools: &[Pool]) -> Vec<Value> {
                 None => format!("{:#x}", one.store.at.pc),
             })
             .collect();
-        let key = json!([
-            cause.in_recovery.is_some(),
-            defect_name(cause.defect),
-            places
-        ]);
+        let key = json!([cause.in_recovery.is_some(), cause.lost.is_empty(), places]);
         let one = causes.entry(key.to_string());
         one.or_insert((cause, BTreeSet::new())).1.extend(outlines);
     }

@@ -133,6 +133,7 @@ pub struct Door<'m, W> {
     pub(super) space: SpaceId,
     pub(super) limit: u64,
     pub(super) skipped_ns: u64,
+    pub(super) stores_left: &'m mut u64,
     pub(super) at: At,
     /// The watcher did not let an access happen.
     pub(super) refused: bool,
@@ -230,6 +231,7 @@ impl<W: Watcher> Door<'_, W> {
                 let at = self.at(retired);
                 self.watcher.stores(self.pool, physical, bytes, &at);
                 self.pool.write(physical, bytes);
+                *self.stores_left = self.stores_left.saturating_sub(1);
             } else {
                 self.memory.write(physical, bytes);
             }
@@ -269,7 +271,8 @@ impl<W: Watcher> Memory for Door<'_, W> {
 
     #[inline(always)]
     fn limit(&self) -> u64 {
-        if self.pauses { 0 } else { self.limit }
+        let is_over = self.pauses || *self.stores_left == 0;
+        if is_over { 0 } else { self.limit }
     }
 
     #[inline(always)]

@@ -38,6 +38,8 @@ const OUTPUT_BYTES: usize = 16 << 20;
 const SLICE: u64 = 1_000_000;
 /// The same where it is drawn: some power of two below this, and some part of that.
 const DRAWN_SLICES: u64 = 12;
+/// So many stores to persistent memory, at most, are in a turn that ends behind one.
+const DRAWN_STORES: u64 = 8;
 
 /// Where things lie, and what every life has in common.
 #[derive(Clone)]
@@ -81,6 +83,8 @@ pub struct Functional {
     /// Of how long threads run where several can, if that is drawn.
     schedule: Option<Random>,
     slice_end: u64,
+    /// Stores to persistent memory after which the turn is over, too.
+    stores_left: u64,
     /// There was a thread to wait while another one ran.
     pub has_threads: bool,
     ended: Option<ExitReport>,
@@ -156,6 +160,7 @@ impl World {
             skipped_ns: 0,
             schedule: None,
             slice_end: SLICE,
+            stores_left: u64::MAX,
             has_threads: false,
             ended: None,
             output: Default::default(),
@@ -182,14 +187,27 @@ impl Functional {
     fn begin_slice(&mut self) {
         let waits = self.kernel.has_ready();
         self.has_threads |= waits;
+        self.stores_left = u64::MAX;
         let length = match &mut self.schedule {
             Some(random) if waits => {
+                // What another thread sees before it is durable is seen right behind a store.
+                if random.below(2) == 0 {
+                    self.stores_left = 1 + random.below(DRAWN_STORES);
+                }
                 let most = 1 << (1 + random.below(DRAWN_SLICES));
                 1 + random.below(most)
             }
             _ => SLICE,
         };
         self.slice_end = self.hart.retired + length;
+    }
+
+    /// A turn is over.
+    fn end_slice<W: Watcher>(&mut self, watcher: &mut W) {
+        self.enter(watcher, |kernel, hart, door| {
+            kernel.preempt(HART, hart, door)
+        });
+        self.begin_slice();
     }
 
     /// Instructions retired.
@@ -292,6 +310,7 @@ impl Functional {
                 space: running.space,
                 limit: limit.min(self.slice_end),
                 skipped_ns: self.skipped_ns,
+                stores_left: &mut self.stores_left,
                 at: At {
                     thread: running.thread,
                     pc: self.hart.pc,
@@ -308,11 +327,15 @@ impl Functional {
             }
             let mut pauses = door.pauses;
             if exit == Exit::Limit {
-                if self.hart.retired >= self.slice_end {
-                    self.enter(watcher, |kernel, hart, door| {
-                        kernel.preempt(HART, hart, door)
-                    });
-                    self.begin_slice();
+                // Whoever looks, or was to get so far, finds the thread that got there.
+                if pauses {
+                    return Stop::Watcher;
+                }
+                if self.hart.retired >= limit {
+                    return Stop::Limit;
+                }
+                if self.hart.retired >= self.slice_end || self.stores_left == 0 {
+                    self.end_slice(watcher);
                 }
             } else {
                 let before = (watcher.may_stop()).then(|| (self.clone(), watcher.clone()));
