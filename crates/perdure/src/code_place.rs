@@ -10,7 +10,7 @@ use perdure_linux::inspect::{FileKey, LoadedFile};
 use perdure_linux::{Kernel, SpaceId};
 use serde::Serialize;
 
-use crate::explanation::members::{Reader, dwarf_of};
+use crate::dwarf::{Reader, dwarf_of};
 
 /// An instruction's place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -25,6 +25,7 @@ mod debugger;
 mod delivery;
 mod device_exerciser;
 mod drawing;
+mod dwarf;
 mod elf;
 pub mod error;
 pub mod exerciser;

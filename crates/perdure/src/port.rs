@@ -34,6 +34,7 @@ mod otherwise;
 mod writer;
 
 pub use self::core::Limits;
+pub(crate) use self::writer::Attributed;
 
 pub(crate) const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
 

@@ -15,7 +15,7 @@ use perdure_riscv::{
     Access, Amo, CacheBlock, Exit, Fault, FetchedLine, Hart, Memory, Scalar, hand_on, plain,
 };
 
-use crate::port::{Door, FetchHint};
+use crate::port::{Attributed, Door, FetchHint};
 
 /// What blocks never cross.
 const LINE_BYTES: u64 = 64;
@@ -206,12 +206,6 @@ impl Stepping {
             blocks.flush();
         }
     }
-}
-
-/// Memory that says on whose behalf it stores.
-pub(crate) trait Attributed: Memory {
-    /// From now on stores are made by the instruction that is so many behind the first one of a block.
-    fn stores_for(&mut self, block: u64, index: u64);
 }
 
 /// Memory that stops the engine where somebody wants to look.

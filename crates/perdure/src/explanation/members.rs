@@ -4,21 +4,14 @@
 //! Always true here: a program without it, or with what this does not understand, has variables without
 //! parts; nothing is guessed.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use gimli::{
-    AttributeValue, DebugInfoOffset, EndianArcSlice, LittleEndian, Operation, UnitOffset,
-    UnitSectionOffset,
-};
-use object::read::elf::ElfFile64;
-use object::{CompressionFormat, Endianness, Object, ObjectSection};
+use gimli::{AttributeValue, DebugInfoOffset, Operation, UnitOffset, UnitSectionOffset};
 
-pub(crate) type Reader = EndianArcSlice<LittleEndian>;
+use crate::dwarf::{Parsed, Reader, dwarf_of};
+
 type Unit = gimli::Unit<Reader>;
 type Entry<'u> = gimli::DebuggingInformationEntry<'u, 'u, Reader>;
-type Parsed<T> = Result<T, gimli::Error>;
 
 /// So deep types may be nested.
 const DEPTH_MAX: usize = 32;
@@ -32,35 +25,6 @@ pub struct Members {
     /// Types of variables, by their addresses in the file.
     variables: BTreeMap<u64, Type>,
     dwarf: gimli::Dwarf<Reader>,
-}
-
-/// A section's bytes; none if there is no such section.
-fn section(file: &ElfFile64<Endianness>, name: &str) -> Vec<u8> {
-    let data = file
-        .section_by_name(name)
-        .and_then(|one| one.compressed_data().ok());
-    let Some(data) = data else {
-        return Vec::new();
-    };
-    let bytes = match data.format {
-        CompressionFormat::None => Some(Cow::Borrowed(data.data)),
-        CompressionFormat::Zlib => {
-            let unpacked = miniz_oxide::inflate::decompress_to_vec_zlib(data.data);
-            unpacked.ok().map(Cow::Owned)
-        }
-        _ => None,
-    };
-    bytes.map(Cow::into_owned).unwrap_or_default()
-}
-
-/// The debug information of an ELF file.
-pub(crate) fn dwarf_of(contents: &[u8]) -> Option<gimli::Dwarf<Reader>> {
-    let file = ElfFile64::<Endianness>::parse(contents).ok()?;
-    let load = |id: gimli::SectionId| -> Parsed<Reader> {
-        let bytes: Arc<[u8]> = section(&file, id.name()).into();
-        Ok(EndianArcSlice::new(bytes, LittleEndian))
-    };
-    gimli::Dwarf::load(load).ok()
 }
 
 impl Members {

@@ -4,10 +4,15 @@
 
 use perdure_hardware::line::line_of;
 use perdure_hardware::watched::Writer;
-use perdure_riscv::{Access, Instruction};
+use perdure_riscv::{Access, Instruction, Memory};
 
 use super::{OFFSET_MASK, Port};
-use crate::stepping::Attributed;
+
+/// Memory that says on whose behalf it stores.
+pub(crate) trait Attributed: Memory {
+    /// From now on stores are made by the instruction that is so many behind the first one of a block.
+    fn stores_for(&mut self, block: u64, index: u64);
+}
 
 impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
     /// The address of an instruction that is so many behind the first one of a block.
