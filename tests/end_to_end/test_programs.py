@@ -52,7 +52,11 @@ PROGRAMS = {
         "procps", "/proc of other processes, their descriptors, stops", "its /proc is the host's"
     ),
     "python": Program("python3", "pty, O_TMPFILE, memfd, splice, eventfd"),
-    "rsync": Program("rsync", "socketpairs, several processes, FIFOs, times"),
+    "rsync": Program(
+        "rsync",
+        "socketpairs, several processes, FIFOs, times",
+        "it goes down from a descriptor of /, which qemu takes for the sysroot's",
+    ),
     "socat": Program("socat", "TCP, UDP, UNIX sockets, IPv6, ptys, select"),
     "stress-ng": Program(
         "stress-ng", "calls that are rarely made, each looked at", "it shows what the host allows"
