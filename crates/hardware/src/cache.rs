@@ -198,33 +198,37 @@ impl Cache {
         set >> self.slice_shift
     }
 
-    #[inline(always)]
-    fn record(&self, set: usize) -> &[[u64; 2]] {
-        &self.records[set * self.ways..][..self.ways]
-    }
-
-    #[inline(always)]
-    fn slot(&self, set: usize, way: usize) -> Slot {
-        Slot((set * self.ways + way) as u32)
-    }
-
     /// Where a line is, if here. Does not count as a use.
     #[inline(always)]
     pub fn find(&self, line: LineNumber) -> Option<Slot> {
         let set = self.set_of(line);
-        let way = way_of(self.record(set), line)?;
-        Some(self.slot(set, way))
+        let record = &self.records[set * self.ways..][..self.ways];
+        let way = record
+            .iter()
+            .position(|&[word, _]| word >> TAG_SHIFT == line)?;
+        Some(Slot((set * self.ways + way) as u32))
     }
 
     /// Where a line is, or else the slot that it would take ([`Self::victim`]): one look at the set.
     #[inline(always)]
     pub fn find_or_victim(&self, line: LineNumber) -> Result<Slot, Slot> {
         let set = self.set_of(line);
-        let record = self.record(set);
-        match way_of(record, line) {
-            Some(way) => Ok(self.slot(set, way)),
-            None => Err(self.slot(set, oldest_of(record))),
+        let mut best = 0;
+        let mut best_time = u64::MAX;
+        for (way, &[word, stamp]) in self.records[set * self.ways..][..self.ways]
+            .iter()
+            .enumerate()
+        {
+            if word >> TAG_SHIFT == line {
+                return Ok(Slot((set * self.ways + way) as u32));
+            }
+            let time = if word == INVALID { 0 } else { stamp + 1 };
+            if time < best_time {
+                best = way;
+                best_time = time;
+            }
         }
+        Err(Slot((set * self.ways + best) as u32))
     }
 
     /// As long as this is the same, [`Self::victim`] answers the same: no line was used, and none has left.
@@ -263,7 +267,22 @@ impl Cache {
     #[inline(always)]
     pub fn victim(&self, line: LineNumber) -> Slot {
         let set = self.set_of(line);
-        self.slot(set, oldest_of(self.record(set)))
+        let mut best = 0;
+        let mut best_stamp = u64::MAX;
+        for (way, &[word, stamp]) in self.records[set * self.ways..][..self.ways]
+            .iter()
+            .enumerate()
+        {
+            if word == INVALID {
+                best = way;
+                break;
+            }
+            if stamp < best_stamp {
+                best = way;
+                best_stamp = stamp;
+            }
+        }
+        Slot((set * self.ways + best) as u32)
     }
 
     /// True if at least half of its set's ways were used later than this one.
@@ -321,30 +340,6 @@ impl Cache {
     pub fn iter(&self) -> impl Iterator<Item = (Slot, Word)> + '_ {
         (0..self.sets()).flat_map(|set| self.set(set))
     }
-}
-
-/// The way of a set that has a line.
-#[inline(always)]
-fn way_of(record: &[[u64; 2]], line: LineNumber) -> Option<usize> {
-    record
-        .iter()
-        .position(|&[word, _]| word >> TAG_SHIFT == line)
-}
-
-/// The first free way of a set, else the least recently used. Looking at the set again for it is quicker than
-/// finding both at once.
-#[inline(always)]
-fn oldest_of(record: &[[u64; 2]]) -> usize {
-    let (mut oldest, mut oldest_stamp) = (0, u64::MAX);
-    for (way, &[word, stamp]) in record.iter().enumerate() {
-        if word == INVALID {
-            return way;
-        }
-        if stamp < oldest_stamp {
-            (oldest, oldest_stamp) = (way, stamp);
-        }
-    }
-    oldest
 }
 
 #[cfg(test)]

@@ -322,6 +322,7 @@ impl Memory {
     }
 
     /// Lets the program of a module act, if it has one.
+    #[inline(always)]
     fn with_device<A>(
         &mut self,
         module: usize,
@@ -347,9 +348,6 @@ impl Memory {
         now: Cycles,
         statistics: &mut Statistics,
     ) -> Admission {
-        if self.modules[module].device.is_none() {
-            return Admission::Admitted { at: 0 };
-        }
         let asked = self.with_device(module, statistics, |device, inside| {
             device.admit(inside, access, now)
         });

@@ -1,5 +1,7 @@
 //! The unit of everything in the substrate: the 64-byte line, its number and its version tag.
 
+use std::ops::Range;
+
 /// Bytes in a line, everywhere.
 pub const LINE_BYTES: usize = 64;
 
@@ -20,6 +22,28 @@ pub type LineNumber = u64;
 #[inline(always)]
 pub const fn line_of(physical: u64) -> LineNumber {
     physical / LINE_BYTES as u64
+}
+
+/// Cuts a range at multiples of a size, as of a line: each piece with its address.
+#[inline(always)]
+pub fn cut_at(size: u64, address: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        if done == length {
+            return None;
+        }
+        let at = address + done as u64;
+        let room = (size - at % size) as usize;
+        let piece = done..length.min(done + room);
+        done = piece.end;
+        Some((at, piece))
+    })
+}
+
+/// Cuts a range where lines end.
+#[inline(always)]
+pub fn pieces(address: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
+    cut_at(LINE_BYTES as u64, address, length)
 }
 
 /// The version tag of a cached line. What a version means (epoch, overlay, strand) belongs to the

@@ -181,13 +181,7 @@ impl RecoveryClock {
 
     /// True if the line was not cached; it is from now on.
     fn cache(&mut self, line: LineNumber) -> bool {
-        let sets = self.cached.len() as u64;
-        let set = if sets.is_power_of_two() {
-            line & (sets - 1)
-        } else {
-            line % sets
-        };
-        let set = set as usize;
+        let set = (line % self.cached.len() as u64) as usize;
         std::mem::replace(&mut self.cached[set], line + 1) != line + 1
     }
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of, pieces};
 use perdure_hardware::persist::{Effect, Fence, Persist};
 use perdure_hardware::policy::{Policy, PolicyFailure};
 use perdure_hardware::time::Cycles;
@@ -88,21 +88,6 @@ impl KernelPort<'_> {
         (self.hardware).accessed(self.hart, AccessKind::Store, now, ready);
         self.charge_copy(bytes.len());
     }
-}
-
-/// Cuts a physical range at line boundaries.
-fn pieces(physical: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
-    let mut done = 0;
-    std::iter::from_fn(move || {
-        if done == length {
-            return None;
-        }
-        let at = physical + done as u64;
-        let room = LINE_BYTES - (at & OFFSET_MASK) as usize;
-        let piece = done..length.min(done + room);
-        done = piece.end;
-        Some((at, piece))
-    })
 }
 
 impl perdure_linux::Machine for KernelPort<'_> {

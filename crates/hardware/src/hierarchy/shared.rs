@@ -153,26 +153,23 @@ impl Hardware {
         requester: Option<usize>,
         now: Cycles,
     ) -> Cycles {
-        if snoop == Snoop::None {
-            return now;
-        }
-        self.snoop_holders(policy, slot, snoop, requester, now)
-    }
-
-    fn snoop_holders<P: Policy + ?Sized>(
-        &mut self,
-        policy: &mut P,
-        slot: Slot,
-        snoop: Snoop,
-        requester: Option<usize>,
-        now: Cycles,
-    ) -> Cycles {
-        let (targets, after) = match snoop {
+        let asked = match snoop {
             Snoop::None => return now,
             Snoop::Invalidate(holders) => (holders, State::Invalid),
             Snoop::Downgrade(owner) => (1 << owner, State::Shared),
             Snoop::Clean(owner) => (1 << owner, State::Exclusive),
         };
+        self.snoop_groups(policy, slot, asked, requester, now)
+    }
+
+    fn snoop_groups<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        slot: Slot,
+        (targets, after): (u64, State),
+        requester: Option<usize>,
+        now: Cycles,
+    ) -> Cycles {
         let mut ready = now + self.specification.llc.snoop_cycles;
         let line = self.llc.word(slot).line();
         for group in members(targets) {

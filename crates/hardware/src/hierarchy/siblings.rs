@@ -3,7 +3,7 @@
 //! Always true here: what a sharing group hands over is its newest bytes, wherever in it they were, and
 //! with them an older dirty version, if it has one.
 
-use crate::cache::{Cache, Slot, State, Word};
+use crate::cache::{Slot, State};
 use crate::coherence::{Directory, Request, Snoop, transition};
 use crate::hierarchy::{Core, Hardware, Older};
 use crate::line::{LineNumber, Version};
@@ -22,36 +22,6 @@ pub(crate) struct GivenUp {
     pub dirty: bool,
     /// An older dirty version.
     pub older: Older,
-}
-
-impl Core {
-    /// The part of one hart in what its sharing group gives up of the line of an L2's word.
-    #[inline(always)]
-    fn give_up(
-        &mut self,
-        l2: &mut Cache,
-        word: Word,
-        after: State,
-        (given, kept): (&mut GivenUp, impl Fn(Version) -> Version),
-    ) {
-        let in_l1d = self.find_above(word);
-        if let Some(slot) = in_l1d {
-            let above = self.l1d.word(slot);
-            if above.state() == State::Modified {
-                if given.dirty && given.version != above.version() {
-                    given.older = Some((*l2.data(given.slot), given.version));
-                }
-                given.version = above.version();
-                given.dirty = true;
-                *l2.data_mut(given.slot) = *self.l1d.data(slot);
-            }
-        }
-        if after == State::Invalid {
-            self.drop_line(word, in_l1d);
-        } else if let Some(slot) = in_l1d {
-            self.lower(slot, after, kept);
-        }
-    }
 }
 
 impl Hardware {
@@ -170,7 +140,23 @@ impl Hardware {
         };
         for hart in members(group.may_hold(below)) {
             let core = &mut self.cores[hart];
-            core.give_up(&mut group.l2, word, after, (&mut given, &kept));
+            let in_l1d = core.find_above(word);
+            if let Some(slot) = in_l1d {
+                let above = core.l1d.word(slot);
+                if above.state() == State::Modified {
+                    if given.dirty && given.version != above.version() {
+                        given.older = Some((*group.l2.data(below), given.version));
+                    }
+                    given.version = above.version();
+                    given.dirty = true;
+                    *group.l2.data_mut(below) = *core.l1d.data(slot);
+                }
+            }
+            if after == State::Invalid {
+                core.drop_line(word, in_l1d);
+            } else if let Some(slot) = in_l1d {
+                core.lower(slot, after, &kept);
+            }
         }
         if after == State::Invalid {
             group.l2.invalidate(below);

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::line::{LINE_BYTES, pieces};
 use perdure_linux::ThreadId;
 use perdure_riscv::{CacheBlock, Mark};
 
@@ -302,7 +302,7 @@ impl Watcher for Recorder {
     }
 
     fn bookkeeping(&mut self, address: u64, bytes: &[u8]) {
-        for (at, piece) in crate::functional::pieces(address, bytes.len()) {
+        for (at, piece) in pieces(address, bytes.len()) {
             let (line, offset) = (at & !(LINE - 1), (at % LINE) as usize);
             self.pending.settle(line, offset, &bytes[piece]);
         }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use perdure_hardware::line::pieces;
 use perdure_linux::Program;
 use perdure_linux::pools::PoolSource;
 
@@ -268,7 +269,7 @@ impl UnderWay {
 
     /// Reads bytes of its memory as a program would. What differs by them, if it has to be decided first.
     pub fn ask(&mut self, whole: &Whole) -> Option<Vec<Self>> {
-        for (at, piece) in crate::functional::pieces(whole.start, whole.bytes as usize) {
+        for (at, piece) in pieces(whole.start, whole.bytes as usize) {
             if !self.watcher.ask(at, piece.len()) {
                 return Some(self.apart());
             }

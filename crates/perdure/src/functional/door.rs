@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use perdure_hardware::arena::Arena;
-use perdure_hardware::line::{LINE_BYTES, Line};
+use perdure_hardware::line::{LINE_BYTES, Line, cut_at, pieces};
 use perdure_linux::{Kernel, PAGE_BYTES, SpaceId};
 use perdure_riscv::{
     Access, Amo, Barrier, CacheBlock, Class, Fault, FetchedLine, Mark, Memory, Observed, Scalar,
@@ -142,30 +142,6 @@ pub struct Door<'m, W> {
     pub(super) watcher: &'m mut W,
 }
 
-/// Cuts bytes at an address where lines end.
-pub fn pieces(address: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
-    cut_at(LINE, address, length)
-}
-
-/// Cuts bytes at multiples of a size.
-pub(super) fn cut_at(
-    size: u64,
-    address: u64,
-    length: usize,
-) -> impl Iterator<Item = (u64, Range<usize>)> {
-    let mut done = 0;
-    std::iter::from_fn(move || {
-        if done == length {
-            return None;
-        }
-        let at = address + done as u64;
-        let room = (size - at % size) as usize;
-        let piece = done..length.min(done + room);
-        done = piece.end;
-        Some((at, piece))
-    })
-}
-
 impl<W: Watcher> Door<'_, W> {
     fn translate(&mut self, address: u64, access: Access) -> Result<(u64, bool), Fault> {
         if let Some(entry) = self.lookaside.find(self.space, address)
@@ -247,11 +223,15 @@ impl<W: Watcher> Door<'_, W> {
         Ok(T::from_le(&bytes[..T::BYTES]))
     }
 
+    fn wait(&mut self, wait: Wait, retired: u64) {
+        let at = self.at(retired);
+        self.pauses |= !self.watcher.fences(wait, &at);
+    }
+
     /// An atomic access waits for what is before it, if it does not fault.
     fn waits(&mut self, address: u64, access: Access, retired: u64) -> Result<(), Fault> {
         self.translate(address, access)?;
-        let at = self.at(retired);
-        self.pauses |= !self.watcher.fences(Wait::Atomic, &at);
+        self.wait(Wait::Atomic, retired);
         Ok(())
     }
 }
@@ -402,14 +382,11 @@ impl<W: Watcher> Memory for Door<'_, W> {
     }
 
     fn barrier(&mut self, barrier: Barrier, retired: u64) {
-        let at = self.at(retired);
-        self.pauses |= !self.watcher.fences(Wait::Barrier(barrier), &at);
+        self.wait(Wait::Barrier(barrier), retired);
     }
 
     fn fence(&mut self, predecessor: u8, successor: u8, retired: u64) {
-        let at = self.at(retired);
-        let wait = Wait::Fence(predecessor, successor);
-        self.pauses |= !self.watcher.fences(wait, &at);
+        self.wait(Wait::Fence(predecessor, successor), retired);
     }
 
     fn fence_instruction(&mut self, _: u64) {

@@ -1,4 +1,4 @@
-//! How the kernel reaches memory: while the machine runs, and before it does.
+//! How the kernel reaches memory.
 //!
 //! Always true here: what the kernel keeps for itself in persistent memory (the table of pools, zeros in new
 //! pages) is durable at once, in the order in which the kernel makes it so; that it is so on a machine is
@@ -7,13 +7,13 @@
 use std::ops::Range;
 
 use perdure_hardware::arena::Arena;
-use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::line::{LINE_BYTES, cut_at, pieces};
 use perdure_linux::{PAGE_BYTES, SpaceId};
 
-use super::door::{ATOM_BYTES, Lookaside, Pool, cut_at, next_code, pieces};
+use super::door::{ATOM_BYTES, Lookaside, Pool, next_code};
 use super::{At, Flush, Wait, Watcher};
 
-/// The kernel's door while it runs on behalf of the hart.
+/// The kernel's door while it runs on behalf of the hart, or starts the machine.
 pub struct KernelDoor<'m, W> {
     pub(super) memory: &'m mut Arena,
     pub(super) pool: &'m mut Pool,
@@ -95,48 +95,4 @@ impl<W: Watcher> perdure_linux::Machine for KernelDoor<'_, W> {
     fn code_written(&mut self) {
         self.lookaside.code = next_code();
     }
-}
-
-/// The kernel's door before the machine starts.
-pub struct Booting<'m> {
-    pub(super) memory: &'m mut Arena,
-    pub(super) pool: &'m mut Pool,
-}
-
-impl perdure_linux::Machine for Booting<'_> {
-    fn read(&mut self, physical: u64, buffer: &mut [u8]) {
-        match self.pool.offset_of(physical) {
-            Some(_) => self.pool.read(physical, buffer),
-            None => buffer.copy_from_slice(&self.memory.slice(physical, buffer.len())),
-        }
-    }
-
-    fn write(&mut self, physical: u64, bytes: &[u8]) {
-        match self.pool.offset_of(physical) {
-            Some(_) => self.pool.write(physical, bytes),
-            None => self.memory.write(physical, bytes),
-        }
-    }
-
-    fn zero_frame(&mut self, physical: u64) {
-        self.write(physical, &[0; PAGE_BYTES as usize]);
-    }
-
-    fn charge(&mut self, _: u64) {}
-
-    fn clock_ns(&self) -> u64 {
-        0
-    }
-
-    fn retired(&self, _: usize) -> u64 {
-        0
-    }
-
-    fn duration_ns(&self, instructions: u64) -> u64 {
-        instructions
-    }
-
-    fn mappings_changed(&mut self, _: SpaceId, _: Range<u64>, _: bool) {}
-
-    fn code_written(&mut self) {}
 }

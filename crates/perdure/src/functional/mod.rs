@@ -27,7 +27,7 @@ use crate::error::Error;
 use door::{Door, Hint, Lookaside};
 use kernel_door::KernelDoor;
 
-pub use door::{Pool, pieces};
+pub use door::Pool;
 pub use watcher::{At, Flush, Unwatched, Wait, Watcher};
 
 /// The hart.
@@ -144,9 +144,21 @@ impl World {
         });
         let (mut memory, mut pool) = (reserve(self.frames.end)?, pool);
         let mut hart = Hart::default();
-        let mut door = kernel_door::Booting {
+        let mut lookaside = Lookaside::default();
+        let mut door = KernelDoor {
             memory: &mut memory,
             pool: &mut pool,
+            lookaside: &mut lookaside,
+            watcher: &mut Unwatched,
+            at: At {
+                thread: ThreadId(0),
+                pc: 0,
+                retired: 0,
+                by_kernel: true,
+            },
+            now_ns: 0,
+            bookkeeps: false,
+            pauses: false,
         };
         let mut kernel = Kernel::boot(configuration, &mut door)?;
         let running = kernel.schedule(HART, &mut hart, &mut door);
@@ -155,7 +167,7 @@ impl World {
             hart,
             memory,
             pool,
-            lookaside: Lookaside::default(),
+            lookaside,
             running,
             skipped_ns: 0,
             schedule: None,
