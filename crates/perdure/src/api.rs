@@ -11,7 +11,6 @@ use perdure_designs::{Design, EpochsOf, NAMES, Promise, Visitor, with_design};
 use perdure_hardware::time::Cycles;
 use perdure_linux::WORK_DIRECTORY;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::campaign;
@@ -19,7 +18,7 @@ use crate::configuration::{MACHINES, nearest, no_such_design, summary};
 use crate::cost::Probes;
 use crate::delivery::{Delivery, write_and_flush};
 use crate::drawing::Drawing;
-use crate::error::Error;
+use crate::error::{Error, parsed};
 use crate::hunt::{self, Hunt};
 use crate::losing;
 use crate::machine::{Engine, Machine, Pause, Workload};
@@ -290,10 +289,6 @@ pub fn forward(request: &str, observer: &dyn Observer) -> Result<String, Error> 
         json!({"from": request.from, "to": request.to, "epoch": epoch, "epochs_sent": sent})
             .to_string(),
     )
-}
-
-fn parsed<T: DeserializeOwned>(request: &str) -> Result<T, Error> {
-    serde_json::from_str(request).map_err(|error| Error::Request(format!("request: {error}")))
 }
 
 /// Receives epochs of primaries until it is interrupted; what happens is told on standard output.

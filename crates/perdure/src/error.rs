@@ -1,5 +1,7 @@
 //! Everything that can go wrong before a result: one clear message for the user, exit status 2.
 
+use serde::de::DeserializeOwned;
+
 /// A request that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -59,6 +61,11 @@ pub enum Error {
 }
 
 /// What every thread of a deadlocked program does.
+/// A request from its JSON.
+pub(crate) fn parsed<T: DeserializeOwned>(request: &str) -> Result<T, Error> {
+    serde_json::from_str(request).map_err(|error| Error::Request(format!("request: {error}")))
+}
+
 fn who_waits(stopped: &[u32]) -> String {
     let numbers: Vec<String> = stopped.iter().map(ToString::to_string).collect();
     match numbers.as_slice() {

@@ -33,6 +33,7 @@ pub mod explanation;
 pub mod forks;
 pub mod functional;
 mod guest_code;
+mod hexadecimal;
 pub mod hunt;
 mod kernel_ports;
 pub mod litmus;

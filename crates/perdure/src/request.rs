@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::configuration::{Configuration, check};
-use crate::error::Error;
+use crate::error::{Error, parsed};
 use crate::reads::Reads;
 use crate::timeline;
 
@@ -271,7 +271,7 @@ impl Default for Request {
 impl Request {
     /// From JSON.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        serde_json::from_str(text).map_err(|error| Error::Request(format!("request: {error}")))
+        parsed(text)
     }
 
     /// The effective configuration, checked.

@@ -20,7 +20,7 @@ use super::record::{Keeps, Point};
 use super::recovery::{End, Life, Recoveries, Which};
 use super::report;
 use super::uncut::{Surveyed, Uncut};
-use super::{Asked, Prepared, STATES_OF_A_POINT, refused};
+use super::{Asked, Prepared, refused};
 use crate::error::Error;
 use crate::functional::{Engine, Pool};
 use crate::observer::Observer;
@@ -47,11 +47,7 @@ pub fn run(
         return refused("interrupted before the program had ended; nothing was checked");
     };
     is_checkable(&surveyed)?;
-    let mut recoveries = Recoveries::new(
-        prepared.uncut.world.clone(),
-        prepared.programs.clone(),
-        asked.patience_for(surveyed.life.instructions),
-    );
+    let mut recoveries = prepared.recoveries(asked.patience_for(surveyed.life.instructions));
     let usual = on_the_whole_pool(&recoveries, &surveyed)?;
     recoveries.patience = asked.patience_for(usual);
     let schedules = if surveyed.machine.has_threads {
@@ -70,11 +66,7 @@ pub fn run(
     for schedule in 1..schedules {
         let uncut = prepared.uncut.with_schedule(schedule);
         // Another order of the threads is another run, which leaves other tables of pools.
-        let recoveries = Recoveries::new(
-            uncut.world.clone(),
-            prepared.programs.clone(),
-            asked.patience_for(usual),
-        );
+        let recoveries = prepared.recoveries(asked.patience_for(usual));
         let Some(surveyed) = uncut.survey(observer)? else {
             done.interrupted = true;
             break;
@@ -116,11 +108,9 @@ fn explore(
             wholes: surveyed.recorder.wholes.clone(),
             ..Expected::default()
         },
-        done: std::mem::take(done),
+        done,
     };
-    let explored = campaign.explore_all(surveyed);
-    *done = campaign.done;
-    explored?;
+    campaign.explore_all(surveyed)?;
     done.look_up(uncut)
 }
 
@@ -201,14 +191,10 @@ struct Campaign<'c> {
     observer: &'c dyn Observer,
     started: Instant,
     expected: Expected,
-    done: Done,
+    done: &'c mut Done,
 }
 
 impl Campaign<'_> {
-    fn jobs(&self) -> usize {
-        self.asked.request.jobs.unwrap_or(1)
-    }
-
     /// Explores the first point from each call stack, and then the others by chance.
     fn explore_all(&mut self, surveyed: &Surveyed) -> Result<(), Error> {
         let (mut stacks, mut first, mut others) = (BTreeSet::new(), Vec::new(), Vec::new());
@@ -219,7 +205,7 @@ impl Campaign<'_> {
                 others.push(number);
             }
         }
-        let mut random = Random::new(self.asked.request.seed.unwrap_or(1));
+        let mut random = Random::new(self.asked.seed());
         for place in (1..others.len()).rev() {
             others.swap(place, random.below(place as u64 + 1) as usize);
         }
@@ -250,17 +236,17 @@ impl Campaign<'_> {
     /// Runs the program again, and explores some of its points.
     fn round(&mut self, surveyed: &Surveyed, points: &[usize]) -> Result<(), Error> {
         let has_images = !self.expected.wholes.is_empty();
+        let needs_dumps = self.recoveries.programs.contains_key(&Which::Dump);
         let mut keeps = Keeps::default();
         for &number in points {
             let (seen, _) = &surveyed.points[number];
             keeps.points.insert(seen.number);
-            if has_images || self.recoveries.programs.contains_key(&Which::Dump) {
+            if has_images || needs_dumps {
                 keeps
                     .boundaries
                     .extend(self.expected.boundaries(&seen.phase));
             }
         }
-        let needs_dumps = self.recoveries.programs.contains_key(&Which::Dump);
         let mut following = self.uncut.follow(Arc::new(keeps))?;
         let mut waiting: Vec<Point> = Vec::new();
         let mut reached = 0;
@@ -299,15 +285,11 @@ impl Campaign<'_> {
 
     /// Shows what is in the pool between operations.
     fn dump(&mut self, images: &[(usize, Pool, u64)]) -> Result<(), Error> {
-        let shown = parallel::map(self.jobs(), images, |(number, pool, table)| {
+        let shown = parallel::map(self.asked.jobs(), images, |(number, pool, table)| {
             let mut engine = Engine::default();
             let none = BTreeMap::new();
             let mut life = self.recoveries.start(Which::Dump, (pool, *table), &none)?;
-            let super::recovery::Came::Ended(life) =
-                life.go_on(&mut engine, self.recoveries.patience)
-            else {
-                return Err(Error::Defect("a dump with nothing to decide".into()));
-            };
+            let life = life.live_out(&mut engine, self.recoveries.patience)?;
             if life.end != End::Status(0) {
                 return refused(format!(
                     "check: the dump fails between two operations, with no power cut at all: {}{}",
@@ -327,14 +309,14 @@ impl Campaign<'_> {
         let explorer = Explorer {
             recoveries: &self.recoveries,
             expected: &self.expected,
-            states: self.asked.states_of_a_point.unwrap_or(STATES_OF_A_POINT),
-            seed: self.asked.request.seed.unwrap_or(1),
+            states: self.asked.states_at_a_point(),
+            seed: self.asked.seed(),
             schedule: self.uncut.number,
         };
         let choices: Vec<Choices> = (points.iter())
             .map(|point| Choices::new(point, model))
             .collect();
-        let jobs = self.asked.request.jobs.unwrap_or(1);
+        let jobs = self.asked.jobs();
         let explored = parallel::map(jobs, &choices, |choices| {
             explorer.explore(choices, &mut Engine::default())
         })?;

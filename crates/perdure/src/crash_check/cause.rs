@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::done::Outline;
 use super::explore::{Choices, Explorer, Failed, lost};
 use super::nested::Inner;
 use super::oracle::Wrong;
@@ -91,34 +92,40 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// What tells it from others: whether it is in a recovery, what is missing, and where the stores are
-    /// that should have been durable, or else those that should not have been made.
+    /// What tells it from others: whether it is in a recovery, what is missing, and where the stores are that
+    /// are to blame.
     pub fn key(&self) -> Key {
-        let stores = if self.lost.is_empty() {
+        (
+            self.in_recovery.is_some(),
+            self.defect,
+            places(self.blamed()),
+        )
+    }
+
+    /// The stores that should have been durable, or else those that should not have been made.
+    pub fn blamed(&self) -> &[Involved] {
+        if self.lost.is_empty() {
             &self.kept
         } else {
             &self.lost
-        };
-        let mut places: Vec<u64> = stores.iter().map(|one| one.store.at.pc).collect();
-        places.sort_unstable();
-        places.dedup();
-        (self.in_recovery.is_some(), self.defect, places)
+        }
     }
 }
 
 /// What tells causes apart.
-pub type Key = (bool, Defect, Vec<u64>);
+pub type Key = (bool, Defect, BTreeSet<u64>);
+
+/// The instructions that made stores.
+fn places<'i>(stores: impl IntoIterator<Item = &'i Involved>) -> BTreeSet<u64> {
+    let stores = stores.into_iter();
+    stores.map(|one| one.store.at.pc).collect()
+}
 
 /// What is told apart before causes are looked for: where the first lost stores are, and what goes wrong.
-pub fn outline(choices: &Choices, failed: &Failed) -> (String, Vec<u64>) {
-    let places = lost(&failed.decided).filter_map(|line| {
-        let version = failed.decided[&line];
-        Some(first_lost(choices, line, version)?.store.at.pc)
-    });
-    let mut places: Vec<u64> = places.collect();
-    places.sort_unstable();
-    places.dedup();
-    (failed.wrong.symptom(), places)
+pub fn outline(choices: &Choices, failed: &Failed) -> Outline {
+    let first = |line| first_lost(choices, line, failed.decided[&line]);
+    let stores: Vec<Involved> = lost(&failed.decided).filter_map(first).collect();
+    (failed.wrong.symptom(), places(&stores))
 }
 
 /// The first store that a version of a line lacks.
@@ -308,14 +315,9 @@ impl Cause {
         self
     }
 
-    /// Where the lost stores are.
-    fn places(&self) -> BTreeSet<u64> {
-        self.lost.iter().map(|one| one.store.at.pc).collect()
-    }
-
     /// True if this goes wrong where more is lost than the other needs.
     pub fn is_more_than(&self, other: &Self) -> bool {
-        let (own, others) = (self.places(), other.places());
+        let (own, others) = (places(&self.lost), places(&other.lost));
         !others.is_empty() && own.len() > others.len() && own.is_superset(&others)
     }
 

@@ -12,7 +12,7 @@ use super::uncut::Uncut;
 use crate::error::Error;
 
 /// What tells failures apart before their causes are known: the symptom, and where the first lost stores are.
-pub type Outline = (String, Vec<u64>);
+pub type Outline = (String, BTreeSet<u64>);
 
 /// What was done.
 #[derive(Default)]

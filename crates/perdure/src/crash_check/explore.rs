@@ -254,9 +254,7 @@ impl Explorer<'_> {
         };
         let pool = (&point.durable, point.table);
         let mut life = self.recoveries.start(first, pool, &lines)?;
-        let Came::Ended(ended) = life.go_on(engine, self.recoveries.patience) else {
-            return Err(Error::Defect("a decided line was to be decided".into()));
-        };
+        let ended = life.live_out(engine, self.recoveries.patience)?;
         let wrong = self.expected.judge(first, &ended, point);
         let follows =
             first == Which::Recovery && self.recoveries.programs.contains_key(&Which::Check);

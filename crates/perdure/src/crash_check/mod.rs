@@ -34,11 +34,11 @@ use perdure_linux::Program;
 use perdure_linux::pools::PoolSource;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::{Error, parsed};
 use crate::functional::World;
 use crate::observer::Observer;
 use crate::request::Request;
-use recovery::Which;
+use recovery::{Recoveries, Which};
 pub use rules::Model;
 use uncut::Uncut;
 
@@ -92,14 +92,20 @@ struct Prepared {
     programs: BTreeMap<Which, Program>,
 }
 
+impl Prepared {
+    /// What recovers, none of which has been started yet.
+    fn recoveries(&self, patience: u64) -> Recoveries {
+        Recoveries::new(self.uncut.world.clone(), self.programs.clone(), patience)
+    }
+}
+
 fn refused<T>(message: impl Into<String>) -> Result<T, Error> {
     Err(Error::Request(message.into()))
 }
 
 /// Checks a program. JSON in, JSON out.
 pub fn check(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
-    let asked: Asked =
-        serde_json::from_str(asked).map_err(|error| Error::Request(format!("request: {error}")))?;
+    let asked: Asked = parsed(asked)?;
     let started = Instant::now();
     let prepared = asked.prepare()?;
     let mut report = match &asked.state {
@@ -181,11 +187,23 @@ impl Asked {
                 program: program.clone(),
                 source,
                 model: self.model,
-                schedule: request.seed.unwrap_or(1),
+                schedule: self.seed(),
                 number: 0,
             },
             programs,
         })
+    }
+
+    fn seed(&self) -> u64 {
+        self.request.seed.unwrap_or(1)
+    }
+
+    fn jobs(&self) -> usize {
+        self.request.jobs.unwrap_or(1)
+    }
+
+    fn states_at_a_point(&self) -> u64 {
+        self.states_of_a_point.unwrap_or(STATES_OF_A_POINT)
     }
 
     /// How long a recovery may take where one on the whole pool takes so many instructions.

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use perdure_hardware::line::pieces;
-use perdure_linux::Program;
 use perdure_linux::pools::PoolSource;
+use perdure_linux::{ExitReport, Program};
 
 use super::pending::Version;
 use super::record::Whole;
@@ -94,6 +94,41 @@ pub struct Life {
     pub has_gone_on: bool,
     /// Instructions that it took.
     pub instructions: u64,
+}
+
+impl End {
+    /// Of a program that has ended.
+    fn of(report: ExitReport) -> Self {
+        match report.fatal {
+            None => Self::Status(report.status),
+            Some(fatal) => Self::Signal {
+                name: fatal.name,
+                cause: fatal.cause,
+                pc: fatal.pc,
+            },
+        }
+    }
+}
+
+impl Life {
+    /// What a machine has come to.
+    fn of(machine: &mut Functional, end: End, has_gone_on: bool) -> Self {
+        let [output, error] = machine.output().clone();
+        Self {
+            end,
+            output,
+            error,
+            pool: machine.pool.clone(),
+            has_gone_on,
+            instructions: machine.retired(),
+        }
+    }
+
+    /// Of one that nobody has cut, and that is over.
+    pub fn uncut(machine: &mut Functional) -> Self {
+        let end = machine.ended().cloned().map_or(End::Deadlock, End::of);
+        Self::of(machine, end, true)
+    }
 }
 
 /// Programs to start after a failure.
@@ -212,10 +247,7 @@ impl Recoveries {
             watcher: Uncertain::default(),
             weight: 1.0,
         };
-        match life.go_on(engine, self.patience) {
-            Came::Ended(life) => Ok(*life),
-            Came::Apart(_) => Err(Error::Defect("a recovery with nothing to decide".into())),
-        }
+        life.live_out(engine, self.patience)
     }
 }
 
@@ -247,24 +279,18 @@ impl UnderWay {
             Stop::Watcher => return Came::Apart(self.apart()),
             Stop::Limit => End::Hangs(patience),
             Stop::Deadlock => End::Deadlock,
-            Stop::Ended(report) => match report.fatal {
-                None => End::Status(report.status),
-                Some(fatal) => End::Signal {
-                    name: fatal.name,
-                    cause: fatal.cause,
-                    pc: fatal.pc,
-                },
-            },
+            Stop::Ended(report) => End::of(report),
         };
-        let [output, error] = machine.output().clone();
-        Came::Ended(Box::new(Life {
-            end,
-            output,
-            error,
-            pool: machine.pool.clone(),
-            has_gone_on: self.watcher.has_gone_on,
-            instructions: machine.retired(),
-        }))
+        let has_gone_on = self.watcher.has_gone_on;
+        Came::Ended(Box::new(Life::of(machine, end, has_gone_on)))
+    }
+
+    /// The same where everything is decided.
+    pub fn live_out(&mut self, engine: &mut Engine, patience: u64) -> Result<Life, Error> {
+        match self.go_on(engine, patience) {
+            Came::Ended(life) => Ok(*life),
+            Came::Apart(_) => Err(Error::Defect("something decided was to be decided".into())),
+        }
     }
 
     /// Reads bytes of its memory as a program would. What differs by them, if it has to be decided first.

@@ -8,6 +8,7 @@
 //! Always true here: the same request and state give the same lives.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ use super::cause::Cause;
 use super::explore::Choices;
 use super::nested;
 use super::record::{Keeps, Point};
-use super::recovery::{Came, Recoveries, Which};
+use super::recovery::{Recoveries, Which};
 use super::{Asked, Prepared, refused};
 use crate::error::Error;
 use crate::functional::Engine;
@@ -35,7 +36,7 @@ pub struct State {
     inner: Option<(Which, u64, Versions)>,
 }
 
-fn write(versions: &Versions) -> String {
+fn written(versions: &Versions) -> String {
     let lines = versions.iter().filter(|(_, version)| **version > 0);
     let lines: Vec<String> = lines
         .map(|(line, version)| format!("{line:x}={version}"))
@@ -54,13 +55,29 @@ fn read(text: &str) -> Option<Versions> {
 }
 
 /// The state by which a cause is seen again.
-pub fn state_of(cause: &Cause) -> String {
-    let at = |found: &Versions| format!("{}/{}:{}", cause.schedule, cause.point, write(found));
-    match &cause.in_recovery {
-        None => at(&cause.versions),
-        Some((which, found, point)) => {
-            let (outer, lines) = (at(found), write(&cause.versions));
-            format!("{outer}>{}#{point}:{lines}", which.word())
+pub fn state_of(cause: &Cause) -> State {
+    let versions = cause.versions.clone();
+    let (versions, inner) = match cause.in_recovery.clone() {
+        None => (versions, None),
+        Some((which, found, point)) => (found, Some((which, point, versions))),
+    };
+    State {
+        schedule: cause.schedule,
+        point: cause.point,
+        versions,
+        inner,
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
+        let (schedule, point) = (self.schedule, self.point);
+        write!(to, "{schedule}/{point}:{}", written(&self.versions))?;
+        match &self.inner {
+            None => Ok(()),
+            Some((which, point, versions)) => {
+                write!(to, ">{}#{point}:{}", which.word(), written(versions))
+            }
         }
     }
 }
@@ -114,7 +131,7 @@ pub fn run(asked: &Asked, prepared: &Prepared, text: &str) -> Result<Value, Erro
         ));
     };
     let patience = asked.patience_for(0);
-    let recoveries = Recoveries::new(uncut.world.clone(), prepared.programs.clone(), patience);
+    let recoveries = prepared.recoveries(patience);
     let choices = Choices::new(&point, asked.model);
     let lives = match &state.inner {
         None => lives(&recoveries, &choices, &state.versions)?,
@@ -156,9 +173,7 @@ fn lives(
         .map(|&which| {
             let memory = (&point.durable, point.table);
             let mut life = recoveries.start(which, memory, &choices.decided(versions))?;
-            let Came::Ended(life) = life.go_on(&mut Engine::default(), recoveries.patience) else {
-                return Err(Error::Defect("a decided line was to be decided".into()));
-            };
+            let life = life.live_out(&mut Engine::default(), recoveries.patience)?;
             Ok(json!({
                 "program": which.name(),
                 "end": words(&life.end),
@@ -177,13 +192,7 @@ mod tests {
     fn a_state_is_read_as_it_is_written() {
         for text in ["0/3:", "2/17:40=1,1c0=12", "0/3:40=2>dump#1:80=1"] {
             let state = State::parse(text).expect(text);
-            let outer = write(&state.versions);
-            let mut again = format!("{}/{}:{outer}", state.schedule, state.point);
-            if let Some((which, point, versions)) = &state.inner {
-                let (which, inner) = (which.word(), write(versions));
-                again = format!("{again}>{which}#{point}:{inner}");
-            }
-            assert_eq!(again, text);
+            assert_eq!(state.to_string(), text);
         }
         for text in [
             "",

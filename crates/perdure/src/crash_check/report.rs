@@ -19,6 +19,7 @@ use super::uncut::{Stacks, Surveyed};
 use super::waste::Wasted;
 use super::{Asked, replay};
 use crate::error::Error;
+use crate::hexadecimal;
 
 /// Bytes of a line that are shown at once.
 const WORD: usize = 8;
@@ -47,7 +48,7 @@ pub fn of(asked: &Asked, surveyed: &Surveyed, schedules: u64, done: &Done) -> Re
         "program": asked.request.program,
         "model": asked.model,
         "machine": asked.request.machine,
-        "seed": asked.request.seed.unwrap_or(1),
+        "seed": asked.seed(),
         "uncut": {
             "instructions": surveyed.life.instructions,
             "stores": recorder.stores,
@@ -83,12 +84,7 @@ fn bugs(done: &Done, pools: &[Pool]) -> Vec<Value> {
     // Instructions that one line of the source was compiled to are one cause.
     let mut causes: BTreeMap<String, (&Cause, BTreeSet<&Outline>)> = BTreeMap::new();
     for (cause, outlines) in done.causes.values() {
-        let stores = if cause.lost.is_empty() {
-            &cause.kept
-        } else {
-            &cause.lost
-        };
-        let places: BTreeSet<String> = (stores.iter())
+        let places: BTreeSet<String> = (cause.blamed().iter())
             .map(|one| match innermost(&one.stack) {
                 Some(place) => json!([place.function, place.file, place.line]).to_string(),
                 None => format!("{:#x}", one.store.at.pc),
@@ -154,9 +150,8 @@ fn bug(cause: &Cause, (points, symptoms): (u64, &BTreeSet<&String>), pools: &[Po
         |all: &[Involved]| -> Vec<Value> { (all.iter()).map(|one| store(one, pools)).collect() };
     let (lost, kept) = (stores(&cause.lost), stores(&cause.kept));
     let at = cause.stack.as_deref().unwrap_or_default();
-    let stores = if lost.is_empty() { &kept } else { &lost };
-    let mut functions = functions(stores);
-    if let (Some(place), true) = (innermost(at), stores.is_empty()) {
+    let mut functions = functions(cause.blamed());
+    if let (Some(place), true) = (innermost(at), functions.is_empty()) {
         functions.extend(place.function.clone());
     }
     let name = json!([defect_name(cause.defect), functions]).to_string();
@@ -177,16 +172,16 @@ fn bug(cause: &Cause, (points, symptoms): (u64, &BTreeSet<&String>), pools: &[Po
         },
         "symptoms": symptoms,
         "points": points,
-        "state": replay::state_of(cause),
+        "state": replay::state_of(cause).to_string(),
     })
 }
 
 /// The functions that stores are in.
-fn functions(stores: &[Value]) -> BTreeSet<String> {
-    let name = |one: &Value| {
-        let place = &one["place"];
-        let function = place["function"].as_str().or(place["pc"].as_str());
-        function.unwrap_or_default().to_owned()
+fn functions(stores: &[Involved]) -> BTreeSet<String> {
+    let name = |one: &Involved| {
+        let place = innermost(&one.stack);
+        let function = place.and_then(|place| place.function.as_ref().or(Some(&place.pc)));
+        function.cloned().unwrap_or_default()
     };
     stores.iter().map(name).collect()
 }
@@ -219,7 +214,7 @@ fn store(one: &Involved, pools: &[Pool]) -> Value {
     let differing: Vec<Value> = (0..durable.len())
         .step_by(WORD)
         .filter(|&at| durable[at..at + WORD] != newest[at..at + WORD])
-        .map(|at| json!({"offset": at, "found": hex(&durable[at..at + WORD]), "newest": hex(&newest[at..at + WORD])}))
+        .map(|at| json!({"offset": at, "found": hexadecimal::of(&durable[at..at + WORD]), "newest": hexadecimal::of(&newest[at..at + WORD])}))
         .collect();
     let place = within(pools, one.line + offset as u64);
     json!({
@@ -234,12 +229,6 @@ fn store(one: &Involved, pools: &[Pool]) -> Value {
         "durable_at": one.durable_at,
         "words": differing,
     })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or('0');
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(digit).collect()
 }
 
 /// The pool that has a physical address, and where.

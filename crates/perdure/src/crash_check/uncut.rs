@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::places::{Known, Names, Place};
 use super::record::{Keeps, Recorder, Seen};
-use super::recovery::{End, Life};
+use super::recovery::Life;
 use super::rules::Model;
 use crate::call_stack;
 use crate::error::Error;
@@ -52,12 +52,6 @@ pub struct Surveyed {
     pub points: Vec<(Seen, u64)>,
     /// How it ended.
     pub life: Life,
-}
-
-impl call_stack::Memory for Functional {
-    fn read(&self, address: u64, buffer: &mut [u8], access: perdure_riscv::Access) -> Option<()> {
-        self.peek(address, buffer, access)
-    }
 }
 
 /// A run that is followed.
@@ -118,16 +112,7 @@ impl Uncut {
             recorder,
             ..
         } = following;
-        let end = ending(&machine);
-        let [output, error] = machine.output().clone();
-        let life = Life {
-            end,
-            output,
-            error,
-            pool: machine.pool.clone(),
-            has_gone_on: true,
-            instructions: machine.retired(),
-        };
+        let life = Life::uncut(&mut machine);
         Ok(Some(Surveyed {
             uncut: self.clone(),
             recorder,
@@ -189,21 +174,6 @@ pub fn stack_digest(machine: &Functional) -> u64 {
     let stack = call_stack::of(machine.registers(), machine).into_iter();
     let bytes: Vec<u8> = stack.flat_map(u64::to_le_bytes).collect();
     xxh3_64(&bytes)
-}
-
-/// How a machine that is over ended.
-fn ending(machine: &Functional) -> End {
-    match machine.ended() {
-        None => End::Deadlock,
-        Some(report) => match &report.fatal {
-            None => End::Status(report.status),
-            Some(fatal) => End::Signal {
-                name: fatal.name.clone(),
-                cause: fatal.cause.clone(),
-                pc: fatal.pc,
-            },
-        },
-    }
 }
 
 impl Following {

@@ -19,10 +19,12 @@ use perdure_hardware::arena::Arena;
 use perdure_hardware::random::Random;
 use perdure_linux::pools::PoolSource;
 use perdure_linux::{
-    Configuration, Exception, ExitReport, Kernel, Outcome, Pools, Release, Running, ThreadId,
+    Configuration, Exception, ExitReport, Kernel, Outcome, PAGE_BYTES, Pools, Release, Running,
+    ThreadId,
 };
-use perdure_riscv::{Exit, Hart, fast, plain};
+use perdure_riscv::{Access, Exit, Hart, fast, plain};
 
+use crate::call_stack;
 use crate::error::Error;
 use door::{Door, Hint, Lookaside};
 use kernel_door::KernelDoor;
@@ -188,6 +190,22 @@ fn reserve(bytes: u64) -> Result<Arena, Error> {
     })
 }
 
+impl call_stack::Memory for Functional {
+    fn read(&self, address: u64, buffer: &mut [u8], access: Access) -> Option<()> {
+        let space = self.running?.space;
+        let page = self.kernel.translate(space, address, access)?;
+        let physical = page.physical_frame * PAGE_BYTES + address % PAGE_BYTES;
+        if address % PAGE_BYTES + buffer.len() as u64 > PAGE_BYTES {
+            return None;
+        }
+        match self.pool.offset_of(physical) {
+            Some(_) => self.pool.read(physical, buffer),
+            None => buffer.copy_from_slice(&self.memory.slice(physical, buffer.len())),
+        }
+        Some(())
+    }
+}
+
 impl Functional {
     /// From now on, threads have turns of drawn lengths.
     pub fn draw_turns(&mut self, seed: u64) {
@@ -251,27 +269,6 @@ impl Functional {
     pub fn output(&mut self) -> &[Vec<u8>; 2] {
         self.let_out();
         &self.output
-    }
-
-    /// Bytes within a page, as a program's thread would read them now.
-    pub fn peek(
-        &self,
-        address: u64,
-        buffer: &mut [u8],
-        access: perdure_riscv::Access,
-    ) -> Option<()> {
-        let space = self.running?.space;
-        let page = self.kernel.translate(space, address, access)?;
-        let bytes = perdure_linux::PAGE_BYTES;
-        let physical = page.physical_frame * bytes + address % bytes;
-        if address % bytes + buffer.len() as u64 > bytes {
-            return None;
-        }
-        match self.pool.offset_of(physical) {
-            Some(_) => self.pool.read(physical, buffer),
-            None => buffer.copy_from_slice(&self.memory.slice(physical, buffer.len())),
-        }
-        Some(())
     }
 
     /// Runs with decoded blocks until something stops it, at the latest at the first beginning of a block

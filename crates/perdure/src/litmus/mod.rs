@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::error::Error;
+use crate::error::{Error, parsed};
 use crate::mistakes::{self, Mistake};
 pub use explore::{Explored, TooLarge};
 use model::Left;
@@ -77,8 +77,7 @@ struct Request {
 
 /// Decides the tests of some files. All are read before the first is decided.
 pub fn decide(request: &str) -> Result<String, Error> {
-    let request: Request = serde_json::from_str(request)
-        .map_err(|error| Error::Request(format!("request: {error}")))?;
+    let request: Request = parsed(request)?;
     let tests: Vec<(String, Test)> = (request.files.iter())
         .map(|file| read_file(file).map(|test| (file.clone(), test)))
         .collect::<Result<_, _>>()?;

@@ -8,8 +8,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::place::Place;
-use super::values::{Kind, hexadecimal};
+use super::values::Kind;
 use super::{Answer, Process, Snapshots, SnapshotsError, asked};
+use crate::hexadecimal;
 
 /// Most bytes that one answer shows.
 const READ_BYTES_MAX: usize = 16 << 20;
@@ -191,7 +192,7 @@ impl Snapshots {
             json!(written.map(|(epoch, writer)| { json!({"epoch": epoch, "writer": writer}) })),
         );
         answer.insert("values".into(), json!(shape.values(&bytes)));
-        answer.insert("bytes".into(), json!(hexadecimal(&bytes)));
+        answer.insert("bytes".into(), json!(hexadecimal::of(&bytes)));
         Ok(Value::Object(answer))
     }
 
@@ -245,7 +246,7 @@ impl Snapshots {
                 "writer": writer,
                 "changed": changed,
                 "values": bytes.as_ref().map(|bytes| shape.values(bytes)),
-                "bytes": bytes.as_ref().map(|bytes| hexadecimal(bytes)),
+                "bytes": bytes.as_ref().map(|bytes| hexadecimal::of(bytes)),
             }));
             last = bytes;
         }

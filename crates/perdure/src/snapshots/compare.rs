@@ -11,8 +11,9 @@ use perdure_linux::inspect::{MappingView, ProcessView};
 use perdure_linux::{Kernel, PAGE_BYTES};
 use serde_json::{Value, json};
 
-use super::values::{Kind, hexadecimal};
+use super::values::Kind;
 use super::{Answer, Page, Snapshots, asked};
+use crate::hexadecimal;
 
 const LINE: u64 = LINE_BYTES as u64;
 
@@ -137,7 +138,7 @@ impl Snapshots {
             .into_iter()
             .map(|address| {
                 let (before, after) = &changed[&address];
-                let [old, new] = [before, after].map(|bytes| hexadecimal(bytes));
+                let [old, new] = [before, after].map(|bytes| hexadecimal::of(bytes));
                 let inside = |one: &&MappingView| (one.start..one.end).contains(&address);
                 let region = mappings.iter().flatten().find(inside).map(|one| one.name.clone());
                 json!({"address": format!("{address:#x}"), "old": old, "new": new, "region": region})

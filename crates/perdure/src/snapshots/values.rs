@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Answer, asked};
+use crate::hexadecimal;
 
 /// A type of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,20 +126,9 @@ impl Kind {
                     .unwrap_or(bytes.len());
                 json!(String::from_utf8_lossy(&bytes[..end]))
             }
-            Self::Hexadecimal(_) => json!(hexadecimal(bytes)),
+            Self::Hexadecimal(_) => json!(hexadecimal::of(bytes)),
         }
     }
-}
-
-/// Two digits for each byte.
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes
-        .iter()
-        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
 }
 
 #[cfg(test)]

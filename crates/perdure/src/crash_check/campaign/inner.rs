@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Campaign, STATES_OF_A_POINT};
+use super::Campaign;
 use crate::crash_check::cause::{self, Cause};
 use crate::crash_check::done::Outline;
 use crate::crash_check::explore::{Choices, Explored, Explorer};
@@ -36,7 +36,7 @@ impl Campaign<'_> {
             })
             .collect();
         let (recoveries, model) = (&self.recoveries, self.asked.model);
-        let all = parallel::map(self.jobs(), &well, |(choices, which, found)| {
+        let all = parallel::map(self.asked.jobs(), &well, |(choices, which, found)| {
             nested::points_of(recoveries, model, *which, choices, found)
         })?;
         let few = all.into_iter().flatten().filter(|inner| {
@@ -57,12 +57,11 @@ impl Campaign<'_> {
         let explorer = Explorer {
             recoveries: &self.recoveries,
             expected: &self.expected,
-            states: self.asked.states_of_a_point.unwrap_or(STATES_OF_A_POINT) / 4 + 1,
-            seed: self.asked.request.seed.unwrap_or(1),
+            states: self.asked.states_at_a_point() / 4 + 1,
+            seed: self.asked.seed(),
             schedule: self.uncut.number,
         };
-        let jobs = self.asked.request.jobs.unwrap_or(1);
-        let found = parallel::map(jobs, inner, |inner| {
+        let found = parallel::map(self.asked.jobs(), inner, |inner| {
             let choices = Choices::new(&inner.point, model);
             let mut engine = Engine::default();
             let explored = explorer.explore(&choices, &mut engine)?;
