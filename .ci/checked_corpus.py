@@ -12,21 +12,17 @@ these programs are measured anew. docs/check-corpus.md shows the figures: run ta
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from random_cuts import bugs_of
+from corpus import FOLDER, bugs_of, measure
 
 from perdure import Machine, PerdureError, checking
 from perdure.check_results import Bug, Check
-from perdure.experiments.toml import Table
 
-ROOT = Path(__file__).parents[1]
-FOLDER = ROOT / "workloads/check"
 FIGURES = FOLDER / "checked.txt"
 STATES = 40_000
 ORDERS = 16
@@ -88,25 +84,13 @@ def line_of(asked: tuple[Path, Sequence[str], str]) -> str:
 
 def main() -> int:
     """The command."""
-    entries = dict(Table.read(ROOT / "workloads/check.toml").table("workload").tables())
-    parser = argparse.ArgumentParser(description="Measures what a check finds of planted bugs.")
-    parser.add_argument("programs", type=Path, metavar="PROGRAMS")
-    parser.add_argument("names", nargs="*", metavar="NAME", default=list(entries))
-    asked = parser.parse_args()
-    before = FIGURES.read_text().splitlines() if FIGURES.exists() else []
-    kept = [line for line in before if line.split()[0] not in asked.names]
-    order = list(entries)
     with ProcessPoolExecutor() as workers:
-        for name in asked.names:
-            program = asked.programs / entries[name].text("program")
-            arguments = list(entries[name].table("tiny").texts("arguments"))
+
+        def lines_of(program: Path, arguments: Sequence[str]) -> Iterator[str]:
             bugs = [CORRECT, *bugs_of(program)]
-            for line in workers.map(line_of, [(program, arguments, bug) for bug in bugs]):
-                kept.append(line)
-                print(line, flush=True)
-            kept.sort(key=lambda line: order.index(line.split()[0]))
-            FIGURES.write_text("\n".join(kept) + "\n")
-    return 0
+            return workers.map(line_of, [(program, arguments, bug) for bug in bugs])
+
+        return measure("Measures what a check finds of planted bugs.", FIGURES, lines_of)
 
 
 if __name__ == "__main__":

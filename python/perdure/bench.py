@@ -35,8 +35,9 @@ from perdure import (
     workloads,
 )
 from perdure.calibration import CalibratedRun, Calibration, children_seconds, host, own_seconds
+from perdure.commands.shared import finish
 from perdure.options import JsonOption
-from perdure.tables import Sheet, number, table
+from perdure.tables import Sheet, judged, number, table
 
 if TYPE_CHECKING:
     from perdure.bench_results import BenchSpeed
@@ -381,14 +382,11 @@ def _columns(title: str, columns: Columns, rows: Sequence[Row]) -> Sheet:
 
 
 def _mark(limit: float, value: float) -> Text:
-    reached = value >= limit
-    return Text(f"{limit:.0f} {'✓' if reached else '✗'}", style="green" if reached else "red")
+    return judged(f"{limit:.0f}", value >= limit)
 
 
 def _ratio(row: Row) -> Text:
-    reached = row.ratio <= RATIO_LIMIT
-    text = f"{row.ratio:.3f} × {'✓' if reached else '✗'}"
-    return Text(text, style="green" if reached else "red")
+    return judged(f"{row.ratio:.3f} ×", row.ratio <= RATIO_LIMIT)
 
 
 def _ns(value: float | None) -> str:
@@ -399,7 +397,6 @@ OutOption = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="Where the programs are built.")
 ]
 BUILT = Path("out/bench")
-INTERRUPTED = 130
 
 
 def _print(table: RenderableType, document: object, json_file: str | None) -> None:
@@ -442,8 +439,7 @@ def speed_command(
         comparison = guard.compare(earlier, cast("BenchSpeed", document), str(against))
         document["comparison"], shown = comparison, Group(shown, guard.tables(comparison))
     _print(shown, document, json_file)
-    if report.interrupted:
-        raise typer.Exit(INTERRUPTED)
+    finish(0, report.interrupted)
 
 
 @app.command("fork")
@@ -466,8 +462,7 @@ def misses_command(
     outputs.check_folder(out)
     report = bench_misses.misses(out, repeat=repeat, console=terminal.errors())
     _print(bench_misses.tables(report), report.as_json(), json_file)
-    if report.interrupted:
-        raise typer.Exit(INTERRUPTED)
+    finish(0, report.interrupted)
 
 
 @app.command("cuts")
@@ -485,5 +480,4 @@ def cuts_command(
     outputs.check_folder(out)
     report = bench_cuts.cuts(out, count=cuts, repeat=repeat, console=terminal.errors())
     _print(bench_cuts.tables(report), report.as_json(), json_file)
-    if report.interrupted:
-        raise typer.Exit(INTERRUPTED)
+    finish(0, report.interrupted)

@@ -18,7 +18,7 @@ from rich.text import Text
 from perdure import PerdureError, api, progress, toolchain, workloads
 from perdure.calibration import own_seconds
 from perdure.fields import Cycles, Seconds
-from perdure.tables import table
+from perdure.tables import judged, table
 
 MACHINE = "picl"
 CUTS = 100
@@ -202,10 +202,8 @@ def tables(report: CutsReport) -> RenderableType:
 
 
 def _mark(limit: float, value: float) -> Text:
-    reached = value <= limit
-    return Text(f"{limit:g} {'✓' if reached else '✗'}", style="green" if reached else "red")
+    return judged(f"{limit:g}", value <= limit)
 
 
 def _exact(runs: float) -> Text:
-    reached = runs <= EXACT_FLOOR_RUNS
-    return Text(f"{runs:.2f} {'✓' if reached else '✗'}", style="green" if reached else "red")
+    return judged(f"{runs:.2f}", runs <= EXACT_FLOOR_RUNS)

@@ -5,11 +5,11 @@ Always true here: a place whose source is not known is shown by its function, or
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 if TYPE_CHECKING:
     from perdure.check_results import Again, Bug, Check, Place, Store
@@ -125,28 +125,23 @@ def sarif(report: Check, new: set[str]) -> str:
     return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _quoted(text: str) -> str:
-    """Text as an attribute of XML."""
-    return f'"{html.escape(text)}"'
-
-
 def junit(report: Check, new: set[str]) -> str:
     """The report as JUnit has it: a case for each bug, and one for all if there is none."""
-    name = _quoted(" ".join(report["program"]))
-    cases = []
-    for bug in report["bugs"]:
-        inside = "<skipped message='in the baseline'/>"
+    bugs, program = report["bugs"], " ".join(report["program"])
+    suite = ElementTree.Element("testsuite", name="perdure check")
+    suite.set("tests", str(len(bugs) or 1))
+    suite.set("failures", str(sum(bug["id"] in new for bug in bugs)))
+    for bug in bugs:
+        case = ElementTree.SubElement(suite, "testcase", classname=program, name=title(bug))
         if bug["id"] in new:
-            text = html.escape("\n".join(lines_of(bug)), quote=False)
-            inside = f"<failure message={_quoted(bug['symptom'])}>{text}</failure>"
-        cases.append(f"<testcase classname={name} name={_quoted(title(bug))}>{inside}</testcase>")
-    if not cases:
-        cases.append(f'<testcase classname={name} name="crash consistency"/>')
-    failing = sum(bug["id"] in new for bug in report["bugs"])
-    return (
-        f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="perdure check" '
-        f'tests="{len(cases)}" failures="{failing}">\n' + "\n".join(cases) + "\n</testsuite>\n"
-    )
+            failure = ElementTree.SubElement(case, "failure", message=bug["symptom"])
+            failure.text = "\n".join(lines_of(bug))
+        else:
+            ElementTree.SubElement(case, "skipped", message="in the baseline")
+    if not bugs:
+        ElementTree.SubElement(suite, "testcase", classname=program, name="crash consistency")
+    ElementTree.indent(suite, "")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(suite, "unicode")}\n'
 
 
 def lines(report: Check, new: set[str]) -> Iterator[tuple[str, str]]:

@@ -42,6 +42,11 @@ def size(count: int | float) -> str:
     return f"{count:,.0f} B"
 
 
+def judged(text: str, reached: bool) -> Text:
+    """A figure with whether it is as wanted."""
+    return Text(f"{text} {'✓' if reached else '✗'}", style="green" if reached else "red")
+
+
 def line(text: str = "", style: str = "") -> Text:
     """Text that is never broken at the width of the terminal, so that it can be copied whole.
 

@@ -24,24 +24,9 @@ struct node {
     uint64_t value, stamp;
 };
 
-static_assert(sizeof(struct node) == SLOT_BYTES, "a node is a slot");
+#include "nodes.h"
 
 static struct node *const nodes = (struct node *)(POOL_ADDRESS + PAGE_BYTES);
-
-/* In one line, which changes as a whole. */
-static struct {
-    uint64_t count, free;
-} *const head = (void *)(POOL_ADDRESS + offsetof(struct pool, root));
-
-static struct node *node_at(uint64_t address)
-{
-    return (struct node *)(uintptr_t)address;
-}
-
-static uint64_t address_of(const struct node *node)
-{
-    return (uintptr_t)node;
-}
 
 static uint64_t *bucket(uint64_t index)
 {
@@ -60,10 +45,7 @@ static uint64_t *find(uint64_t key)
 
 static void structure_make(void)
 {
-    for (struct node *node = nodes + SLOTS; node-- > nodes;) {
-        node->next = head->free;
-        head->free = address_of(node);
-    }
+    make_free(nodes, SLOTS);
     flush_range(nodes, SLOTS * sizeof *nodes);
     flush(head);
 }
@@ -158,14 +140,7 @@ static void structure_recover(void)
     redo_recover(beside_slots());
     perdure_atomic(head, sizeof *head);
     recover_chains();
-    for (const struct node *node = node_at(head->free); node != NULL; node = node_at(node->next)) {
-        node = claim(node);
-    }
-    for (uint64_t i = 0; i < SLOTS; i++) {
-        if (claimed[i] == 0) {
-            die(STATUS_WRONG, "node %" PRIu64 " is neither in a chain nor free", i);
-        }
-    }
+    recover_free("a chain");
 }
 
 int main(int argc, char **argv)

@@ -23,25 +23,10 @@ struct node {
     uint64_t key, value;
 };
 
-static_assert(sizeof(struct node) == SLOT_BYTES, "a node is a slot");
+#include "nodes.h"
 
 /* The first slot: before the first node, and behind the last one. */
 static struct node *const ends = (struct node *)(POOL_ADDRESS + PAGE_BYTES);
-
-/* In one line, which changes as a whole. */
-static struct {
-    uint64_t count, free;
-} *const head = (void *)(POOL_ADDRESS + offsetof(struct pool, root));
-
-static struct node *node_at(uint64_t address)
-{
-    return (struct node *)(uintptr_t)address;
-}
-
-static uint64_t address_of(const struct node *node)
-{
-    return (uintptr_t)node;
-}
 
 /* The first node whose key is not below this one, or the ends. */
 static struct node *find(uint64_t key)
@@ -56,10 +41,7 @@ static struct node *find(uint64_t key)
 static void structure_make(void)
 {
     ends->next = ends->previous = address_of(ends);
-    for (struct node *node = ends + SLOTS - 1; node > ends; node--) {
-        node->next = head->free;
-        head->free = address_of(node);
-    }
+    make_free(ends + 1, SLOTS - 1);
     flush_range(ends, SLOTS * sizeof *ends);
     flush(head);
 }
@@ -165,14 +147,7 @@ static void structure_recover(void)
     undo_recover(beside_slots());
     perdure_atomic(head, sizeof *head);
     recover_list();
-    for (const struct node *node = node_at(head->free); node != NULL; node = node_at(node->next)) {
-        node = claim(node);
-    }
-    for (uint64_t i = 0; i < SLOTS; i++) {
-        if (claimed[i] == 0) {
-            die(STATUS_WRONG, "node %" PRIu64 " is neither in the list nor free", i);
-        }
-    }
+    recover_free("the list");
 }
 
 int main(int argc, char **argv)
