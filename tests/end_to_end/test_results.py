@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 from conftest import REPOSITORY, Command
+from typer.testing import CliRunner
 
 import perdure
 from perdure import _core, bench, bench_cuts, bench_misses, hunting, litmus, schemas
@@ -136,32 +138,36 @@ def test_what_commands_write_has_its_schema(
         check(kind, json.loads((tmp_path / "l.json").read_text()))
 
 
+def benchmark(written: Path, *arguments: str) -> Any:
+    """What `perdure bench` of these arguments writes, and that it ends well."""
+    options = ("--json", str(written), "--out", str(written.parent))
+    ended = CliRunner().invoke(bench.app, [*arguments, *options])
+    assert ended.exit_code == 0, ended.output
+    return json.loads(written.read_text())
+
+
 def test_benchmarks_have_their_schemas(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The shortest that there is: one program, a hundredth of its work, forked soon."""
     case = bench.Case("integer compute", "bench/compute.c", ("1",), 1, 150, 400)
     monkeypatch.setattr(bench, "CASES", (case,))
     monkeypatch.setattr(bench, "FORKED_AFTER", 100_000)
     written = tmp_path / "bench.json"
-    bench.speed_command(json_file=str(written), repeat=1, out=tmp_path)
-    speed = json.loads(written.read_text())
+    speed = benchmark(written, "speed", "--repeat", "1")
     check("bench-speed", speed)
     assert speed["cases"][0]["picl"]["instructions"] > 0
     assert (speed["cases"][0]["qemu"] is None) == (shutil.which(bench.QEMU) is None)
     monkeypatch.setattr(bench_misses, "ACCESSES", 20_000)
     monkeypatch.setattr(bench_misses, "CASES", bench_misses.CASES[:4])
-    bench.misses_command(json_file=str(written), repeat=1, out=tmp_path)
-    misses = json.loads(written.read_text())
+    misses = benchmark(written, "misses", "--repeat", "1")
     check("bench-misses", misses)
     hits, in_l2, _, shared = misses["cases"]
     assert hits["l1_misses"] < 0.1 * hits["accesses"] < in_l2["l1_misses"]
     assert in_l2["llc_misses"] == 0 and shared["accesses"] == 40_000
     cut = bench_cuts.Case("integer compute", "bench/compute.c", 2, 1.5, ("1",))
     monkeypatch.setattr(bench_cuts, "CASES", (cut,))
-    bench.cuts_command(json_file=str(written), cuts=2, repeat=1, out=tmp_path)
-    cuts = json.loads(written.read_text())
+    cuts = benchmark(written, "cuts", "--cuts", "2", "--repeat", "1")
     check("bench-cuts", cuts)
     assert cuts["cases"][0]["at"] > 0 and cuts["cases"][0]["thousand_runs"] > 1
-    bench.fork_command(json_file=str(written), out=tmp_path)
-    forks = json.loads(written.read_text())
+    forks = benchmark(written, "fork")
     check("bench-fork", forks)
     assert [one["design"] for one in forks["forks"]] == list(bench.FORK_DESIGNS)
