@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from perdure import check_waste
+
 if TYPE_CHECKING:
     from perdure.check_results import Again, Bug, Check, Place, Store
 
@@ -167,9 +169,8 @@ def lines(report: Check, new: set[str]) -> Iterator[tuple[str, str]]:
         yield f"\n{report['unexplained']:,} kinds of failures more, whose causes are not known", ""
     if report["waste"]:
         yield "\nfor nothing:", "bold"
-    for row in report["waste"]:
-        what = str(row["what"]).replace("-", " ")
-        yield f"  {what}, {row['count']:,} times: {where(row['place'])}", ""
+    for text in (*check_waste.rows(report, where), *check_waste.costs(report)):
+        yield f"  {text}", ""
     if seen is not None:
         cuts = f"{seen['failed']:,} of {seen['cuts']:,} cuts"
         yield f"\non {seen['machine']}: recovery fails after {cuts}", "bold"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from perdure.fields import Bytes, Instructions, Seconds
+from perdure.fields import Bytes, Cycles, Instructions, Seconds
 
 
 class Place(TypedDict):
@@ -80,10 +80,29 @@ class Bug(TypedDict):
 class Wasted(TypedDict):
     """What is done for nothing, where and how often."""
 
-    what: Literal["flush-of-clean-line", "flushed-twice", "fence-without-work", "never-durable"]
+    what: Literal[
+        "flush-of-clean-line",
+        "flushed-twice",
+        "fence-without-work",
+        "never-durable",
+        "never-read",
+    ]
     count: int
+    """Times; bytes of what is never read."""
+    cycles: Cycles | None
     place: Place | None
     stack: list[Place] | None
+
+
+class Costs(TypedDict):
+    """What the program takes on the machine, and its flushes and fences of it."""
+
+    domain: Literal["media", "adr", "eadr"]
+    cycles: Cycles
+    flushes: int
+    flush_cycles: Cycles
+    fences: int
+    fence_cycles: Cycles
 
 
 class Uncut(TypedDict):
@@ -95,6 +114,7 @@ class Uncut(TypedDict):
     fences: int
     operations: int
     schedules: int
+    costs: Costs | None
 
 
 class Points(TypedDict):

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from conftest import PROGRAMS, REPOSITORY, Command
 
+import perdure
+
 pytestmark = pytest.mark.usefixtures("programs")
 
 PUSHES = PROGRAMS / "guests/pushes"
@@ -72,6 +74,22 @@ def test_a_mistake_is_found_with_what_is_to_blame(
     if mistake == "torn":
         lines = [bug[part][0]["place"]["line"] for part in ("kept", "lost")]
         assert lines == [line_of("last.key = key"), line_of("last.twice = 2 * key;")]
+
+
+def test_what_is_done_for_nothing_is_told_with_the_machine_s_cycles(
+    command: Command, tmp_path: Path
+) -> None:
+    _, report = check(command, "6", options=())
+    rows = {(row["what"], row["place"]["function"]): row for row in report["waste"]}
+    flushed = rows["flush-of-clean-line", "persist"]
+    costs = report["uncut"]["costs"]
+    assert 0 < flushed["cycles"] < costs["flush_cycles"] < costs["cycles"]
+    assert 0 < flushed["count"] < costs["flushes"]
+    # The rest of a string of zeros.
+    unread = rows["never-read", "recover"]
+    assert unread["place"]["line"] == line_of("strncpy(pool->mistake")
+    machine = perdure.Machine(machine="x86-pm", design="ideal", pmem=tmp_path)
+    assert machine.run([PUSHES, POOL, "6"]).sim.cycles == costs["cycles"]
 
 
 def test_recovery_that_cannot_be_cut_is_found_by_cutting_it(command: Command) -> None:

@@ -45,7 +45,16 @@ REPORT = {
     "model": "px86",
     "machine": "x86-pm",
     "seed": 1,
-    "uncut": {},
+    "uncut": {
+        "costs": {
+            "domain": "adr",
+            "cycles": 2000,
+            "flushes": 30,
+            "flush_cycles": 400,
+            "fences": 3,
+            "fence_cycles": 100,
+        }
+    },
     "points": {
         "found": 9,
         "call_stacks": 3,
@@ -56,7 +65,7 @@ REPORT = {
     "states": {"run": 30, "wrong": 2, "instructions": 1, "coverage": 0.5},
     "bugs": [BUG],
     "unexplained": 0,
-    "waste": [{"what": "flushed-twice", "count": 3, "place": UNKNOWN, "stack": None}],
+    "waste": [{"what": "flushed-twice", "count": 3, "cycles": 60, "place": UNKNOWN, "stack": None}],
     "notices": ["no symbols"],
     "limited": True,
     "interrupted": False,
@@ -75,7 +84,8 @@ def test_a_bug_is_told_with_its_places():
         "a flush belongs behind fill (list.c:9)",
         "before the fence in 0x20, during operation 4",
         "--state '0/1:40=1'",
-        "flushed twice, 3 times: 0x20",
+        "flushed twice, 3 times, 60 cycles: 0x20",
+        "30 flushes 400 and 3 fences 100 (25.0%)",
         "note: no symbols",
         "recovery fails after 4 of 10 cuts",
         "perdure replay p1-a",

@@ -371,15 +371,15 @@ impl Timeline {
 
 /// What a copy of its owner does not have.
 #[derive(Debug)]
-pub struct NotCopied<T>(pub Option<Box<T>>);
+pub struct NotCopied<T: ?Sized>(pub Option<Box<T>>);
 
-impl<T> Clone for NotCopied<T> {
+impl<T: ?Sized> Clone for NotCopied<T> {
     fn clone(&self) -> Self {
         Self(None)
     }
 }
 
-impl<T> Default for NotCopied<T> {
+impl<T: ?Sized> Default for NotCopied<T> {
     fn default() -> Self {
         Self(None)
     }

@@ -4,7 +4,6 @@
 //! end of the run, an interrupted one included.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use perdure_designs::Design;
 use perdure_hardware::persist_order::{PersistOrder, PersistRow, RowSink};
@@ -16,28 +15,10 @@ use crate::champsim::Instructions;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::request::Prepared;
+use crate::shared::Shared;
 use crate::timeline::{
     Asked, MOST_BYTES, Names, Ordered, Output, Rows, Windows, Written, format_for, refuse,
 };
-
-/// Who writes a file, for the machine that fills it and the run that ends it.
-struct Shared<T>(Arc<Mutex<T>>);
-
-impl<T> Clone for Shared<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<T> Shared<T> {
-    fn new(of: T) -> Self {
-        Self(Arc::new(Mutex::new(of)))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Sink for Shared<Ordered> {
     fn take(&mut self, events: &mut Vec<Event>, horizon: Cycles) {
@@ -61,6 +42,7 @@ pub struct Drawing {
     windows: Windows,
     timeline: Option<Shared<Ordered>>,
     rows: Option<Shared<Rows>>,
+    instructions: Option<Shared<Instructions>>,
 }
 
 fn refused(path: &Path) -> impl Fn(std::io::Error) -> Error {
@@ -87,6 +69,7 @@ impl Drawing {
             windows,
             timeline: None,
             rows: None,
+            instructions: None,
         };
         if let Some(path) = &asked.file {
             let ordered = drawing.draw(path, prepared, machine)?;
@@ -106,8 +89,9 @@ impl Drawing {
         if let Some(path) = &asked.champsim {
             let harts = machine.hardware.cores.len();
             let created = Instructions::create(path, harts, windows, most_bytes);
-            let files = created.map_err(refused(path))?;
-            machine.instructions = NotCopied(Some(Box::new(files)));
+            let files = Shared::new(created.map_err(refused(path))?);
+            machine.listener = NotCopied(Some(Box::new(files.clone())));
+            drawing.instructions = Some(files);
         }
         Ok(drawing)
     }
@@ -147,8 +131,8 @@ impl Drawing {
     pub fn finish<D: Design>(self, machine: &mut Machine<D>) -> Result<Value, Error> {
         machine.end_drawing();
         // Every file is ended, whatever is said of the first.
-        let instructions = machine.instructions.0.take();
-        let instructions = instructions.map(|mut files| files.finish());
+        let instructions = self.instructions.as_ref();
+        let instructions = instructions.map(|files| files.lock().finish());
         let mut report = Map::new();
         if let (Some(timeline), Some(path)) = (&self.timeline, &self.asked.file) {
             let written = timeline.lock().finish();

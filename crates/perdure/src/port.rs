@@ -21,9 +21,9 @@ use perdure_riscv::{
     Access, Amo, Barrier, CacheBlock, Class, Fault, FetchedLine, Memory, Observed, Scalar,
 };
 
-use crate::champsim::Instructions;
 use crate::observed;
 use crate::primitives;
+use crate::retired::Listener;
 use crate::virtual_clock::VirtualClock;
 use crate::watch::Watch;
 
@@ -77,7 +77,7 @@ pub struct Door<'m> {
     pub(crate) space: SpaceId,
     pub(crate) limits: Limits,
     pub(crate) clock: VirtualClock,
-    pub(crate) instructions: Option<&'m mut Instructions>,
+    pub(crate) listener: Option<&'m mut (dyn Listener + 'static)>,
 }
 
 impl<'m> Door<'m> {

@@ -19,8 +19,8 @@
 pub use perdure_riscv::{CONTEXT_BYTES as REGISTERS_BYTES, Exit, Hart as Registers};
 use perdure_riscv::{fast, plain};
 
-use crate::champsim::{Instructions, Recording};
 use crate::port::{Door, FetchHint};
+use crate::retired::{Listener, Recording};
 use crate::stepping::Stepping;
 
 /// What executes the instructions of one hart.
@@ -90,19 +90,19 @@ impl Engines {
     }
 }
 
-/// Runs a hart, and writes each instruction down that it retires. The plain engine does, whichever was
+/// Runs a hart, and tells of each instruction that it retires. The plain engine does, whichever was
 /// chosen: it takes the same cycles, and says of every instruction where it ends.
-fn run_recorded(registers: &mut Registers, mut door: Door, files: &mut Instructions) -> Exit {
+fn run_recorded(registers: &mut Registers, mut door: Door, listener: &mut dyn Listener) -> Exit {
     let (hart, pc) = (door.hart, registers.pc & !1);
     if door.observes() {
         let port = door.open_window::<true, true>();
-        let mut recording = Recording::new(port, files, hart, pc);
+        let mut recording = Recording::new(port, listener, hart, pc);
         let exit = plain::run(registers, &mut recording);
         recording.inner().leave(&exit, registers);
         return exit;
     }
     let port = door.open::<true>();
-    plain::run(registers, &mut Recording::new(port, files, hart, pc))
+    plain::run(registers, &mut Recording::new(port, listener, hart, pc))
 }
 
 impl Source for Engines {
@@ -117,8 +117,8 @@ impl Source for Engines {
     }
 
     fn run(&mut self, registers: &mut Registers, mut door: Door) -> Exit {
-        if let Some(files) = door.instructions.take() {
-            return run_recorded(registers, door, files);
+        if let Some(listener) = door.listener.take() {
+            return run_recorded(registers, door, listener);
         }
         if door.observes() {
             return self.run_observed(registers, door);

@@ -16,8 +16,6 @@
 //! Always true here: an instruction is in the file once, when it has retired. What traps is not, nor is what
 //! the kernel does.
 
-mod observing;
-
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -25,8 +23,8 @@ use perdure_hardware::time::Cycles;
 use perdure_riscv::{Class, Observed};
 use serde_json::{Value, json};
 
+use crate::retired::{Listener, Step};
 use crate::timeline::{Output, Windows};
-pub(crate) use observing::Recording;
 
 /// A record.
 pub const RECORD_BYTES: usize = 64;
@@ -94,43 +92,22 @@ const BRANCHES: [(Class, &str); 6] = [
     (Class::Return, "BRANCH_RETURN"),
 ];
 
-/// An instruction under way.
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    address: u64,
-    observed: Observed,
-    written: [u64; 2],
-    read: [u64; 4],
-}
-
-/// Puts an address into the first place that is free, if it is not there yet.
-fn note(places: &mut [u64], address: u64) {
-    let free = places
-        .iter_mut()
-        .find(|place| **place == 0 || **place == address);
-    if let Some(place) = free {
-        *place = address;
+fn encoded(step: &Step, taken: bool) -> [u8; RECORD_BYTES] {
+    let is_branch = BRANCHES
+        .iter()
+        .any(|(class, _)| *class == step.observed.class);
+    let (written, read) = registers(&step.observed);
+    let mut record = [0; RECORD_BYTES];
+    record[..8].copy_from_slice(&step.address.to_le_bytes());
+    record[8] = is_branch.into();
+    record[9] = (is_branch && taken).into();
+    record[10..12].copy_from_slice(&written);
+    record[12..16].copy_from_slice(&read);
+    let addresses = step.written.iter().chain(&step.read);
+    for (place, address) in record[16..].chunks_exact_mut(8).zip(addresses) {
+        place.copy_from_slice(&address.to_le_bytes());
     }
-}
-
-impl Step {
-    fn encoded(&self, taken: bool) -> [u8; RECORD_BYTES] {
-        let is_branch = BRANCHES
-            .iter()
-            .any(|(class, _)| *class == self.observed.class);
-        let (written, read) = registers(&self.observed);
-        let mut record = [0; RECORD_BYTES];
-        record[..8].copy_from_slice(&self.address.to_le_bytes());
-        record[8] = is_branch.into();
-        record[9] = (is_branch && taken).into();
-        record[10..12].copy_from_slice(&written);
-        record[12..16].copy_from_slice(&read);
-        let addresses = self.written.iter().chain(&self.read);
-        for (place, address) in record[16..].chunks_exact_mut(8).zip(addresses) {
-            place.copy_from_slice(&address.to_le_bytes());
-        }
-        record
-    }
+    record
 }
 
 /// A hart's file.
@@ -158,7 +135,7 @@ impl HartFile {
             self.branches[kind] += 1;
             self.taken += u64::from(taken);
         }
-        self.trouble = self.output.write_all(&step.encoded(taken)).err();
+        self.trouble = self.output.write_all(&encoded(step, taken)).err();
     }
 }
 
@@ -208,20 +185,21 @@ impl Instructions {
         Ok(Self { harts, windows })
     }
 
-    /// What is traced begins there.
-    pub fn begins_at(&mut self, from: Cycles) {
-        self.windows.from = from;
+    /// Ends the files, and tells what they have.
+    pub fn finish(&mut self) -> Result<Value, String> {
+        self.harts.iter_mut().enumerate().map(of_file).collect()
     }
+}
 
-    fn write(&mut self, hart: usize, step: &Step, taken: bool, now: Cycles) {
+impl Listener for Instructions {
+    fn retires(&mut self, hart: usize, step: &Step, taken: bool, now: Cycles) {
         if self.windows.have(now) {
             self.harts[hart].write(step, taken);
         }
     }
 
-    /// Ends the files, and tells what they have.
-    pub fn finish(&mut self) -> Result<Value, String> {
-        self.harts.iter_mut().enumerate().map(of_file).collect()
+    fn begins_at(&mut self, from: Cycles) {
+        self.windows.from = from;
     }
 }
 

@@ -4,6 +4,7 @@
 //! unless there is a limit in minutes.
 
 mod inner;
+mod reads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -55,7 +56,10 @@ pub fn run(
     } else {
         1
     };
-    let mut done = Done::default();
+    let mut done = Done {
+        read: reads::on_the_whole_pool(&recoveries, &surveyed.life)?,
+        ..Done::default()
+    };
     explore(
         asked,
         &prepared.uncut,
@@ -86,7 +90,7 @@ pub fn run(
         )?;
     }
     done.settle();
-    report::of(asked, &surveyed, schedules, &done)
+    report::of(asked, &surveyed, schedules, &done, observer)
 }
 
 /// Explores one run.
@@ -306,6 +310,10 @@ impl Campaign<'_> {
     /// Explores some points, and looks for the causes of what is new among their failures.
     fn explore(&mut self, points: &[Point]) -> Result<(), Error> {
         let model = self.asked.model;
+        let choices: Vec<Choices> = (points.iter())
+            .map(|point| Choices::new(point, model))
+            .collect();
+        self.look_who_reads(&choices)?;
         let explorer = Explorer {
             recoveries: &self.recoveries,
             expected: &self.expected,
@@ -313,9 +321,6 @@ impl Campaign<'_> {
             seed: self.asked.seed(),
             schedule: self.uncut.number,
         };
-        let choices: Vec<Choices> = (points.iter())
-            .map(|point| Choices::new(point, model))
-            .collect();
         let jobs = self.asked.jobs();
         let explored = parallel::map(jobs, &choices, |choices| {
             explorer.explore(choices, &mut Engine::default())

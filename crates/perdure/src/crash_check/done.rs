@@ -9,6 +9,7 @@ use super::explore::Explored;
 use super::record::Point;
 use super::recovery::Which;
 use super::uncut::Uncut;
+use super::unread::Read;
 use crate::error::Error;
 
 /// What tells failures apart before their causes are known: the symptom, and where the first lost stores are.
@@ -43,6 +44,8 @@ pub struct Done {
     pub inner_stacks: BTreeMap<(Which, u64), u64>,
     /// Failures of which no cause was looked for.
     pub unexplained: u64,
+    /// What was read by programs that were started after failures.
+    pub read: Read,
     /// At how many points there were failures of a kind.
     pub outlines: BTreeMap<Outline, u64>,
     /// What else there is to say.

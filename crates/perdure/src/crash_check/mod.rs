@@ -11,6 +11,7 @@
 
 mod campaign;
 mod cause;
+mod costs;
 mod done;
 mod explore;
 mod nested;
@@ -24,6 +25,7 @@ mod report;
 mod rules;
 mod uncertain;
 mod uncut;
+mod unread;
 mod waste;
 
 use std::collections::BTreeMap;

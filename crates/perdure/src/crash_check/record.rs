@@ -15,6 +15,7 @@ use perdure_riscv::{CacheBlock, Mark};
 
 use super::pending::{Bytes, History, Pending};
 use super::rules::Model;
+use super::unread::{Read, Stored};
 use super::waste::Waste;
 use crate::functional::{At, Flush, Pool, Wait, Watcher};
 
@@ -138,6 +139,10 @@ pub struct Recorder {
     pub mistake: Option<String>,
     /// What costs time and makes nothing durable.
     pub waste: Waste,
+    /// What is read of it.
+    pub read: Read,
+    /// By whom it was stored.
+    pub stored: Stored,
     /// Stores to persistent memory.
     pub stores: u64,
     /// Flushes, and fences that wait for some.
@@ -167,6 +172,8 @@ impl Recorder {
             table: 0,
             mistake: None,
             waste: Waste::default(),
+            read: Read::default(),
+            stored: Stored::default(),
             stores: 0,
             flushes: 0,
             fences: 0,
@@ -291,11 +298,17 @@ impl Recorder {
 impl Watcher for Recorder {
     const OBSERVES: bool = true;
 
+    fn loads(&mut self, _: &Pool, address: u64, length: usize) -> bool {
+        self.read.add(address, length);
+        true
+    }
+
     fn stores(&mut self, pool: &Pool, address: u64, bytes: &[u8], at: &At) {
         let (line, offset) = (address & !(LINE - 1), (address % LINE) as usize);
         let found = pool.line(line).0;
         self.stores += 1;
         self.pending.store(line, &found, (offset, bytes), at);
+        self.stored.add(address, bytes.len(), at);
         self.waste.stores(at.thread);
         self.is_new = true;
         self.changed = true;

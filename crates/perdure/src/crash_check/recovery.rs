@@ -174,6 +174,12 @@ impl Recoveries {
         }
     }
 
+    /// What is started first after a failure.
+    pub fn firsts(&self) -> impl Iterator<Item = Which> {
+        let all = self.programs.keys().copied();
+        all.filter(|which| *which != Which::Check)
+    }
+
     /// A number for a table of pools that has none.
     pub fn new_table(&self) -> u64 {
         self.tables.fetch_add(1, Ordering::Relaxed)

@@ -165,12 +165,8 @@ fn lives(
         return refused("--state: at that failure point there is no such line, or no such version");
     }
     let point: &Point = choices.point;
-    let firsts = recoveries
-        .programs
-        .keys()
-        .filter(|which| **which != Which::Check);
-    firsts
-        .map(|&which| {
+    (recoveries.firsts())
+        .map(|which| {
             let memory = (&point.durable, point.table);
             let mut life = recoveries.start(which, memory, &choices.decided(versions))?;
             let life = life.live_out(&mut Engine::default(), recoveries.patience)?;

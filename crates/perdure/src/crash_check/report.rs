@@ -2,6 +2,8 @@
 //!
 //! Always true here: what has no place in the program's sources has its address.
 
+mod wasted;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use perdure_linux::pools::{Pool, surviving};
@@ -10,22 +12,29 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::campaign::words;
 use super::cause::{Cause, Defect, Involved};
+use super::costs::Costs;
 use super::done::{Done, Outline};
 use super::oracle::Wrong;
 use super::places::{Place, innermost};
 use super::record::Reason;
 use super::recovery::End;
-use super::uncut::{Stacks, Surveyed};
-use super::waste::Wasted;
+use super::uncut::Surveyed;
 use super::{Asked, replay};
 use crate::error::Error;
 use crate::hexadecimal;
+use crate::observer::Observer;
 
 /// Bytes of a line that are shown at once.
 const WORD: usize = 8;
 
 /// The whole result, with what was seen of the first run.
-pub fn of(asked: &Asked, surveyed: &Surveyed, schedules: u64, done: &Done) -> Result<Value, Error> {
+pub fn of(
+    asked: &Asked,
+    surveyed: &Surveyed,
+    schedules: u64,
+    done: &Done,
+    observer: &dyn Observer,
+) -> Result<Value, Error> {
     let recorder = &surveyed.recorder;
     let pools = surviving(&recorder.durable.addresses(), &mut |address, buffer| {
         recorder.durable.read(address, buffer);
@@ -33,10 +42,10 @@ pub fn of(asked: &Asked, surveyed: &Surveyed, schedules: u64, done: &Done) -> Re
     let pools = pools.unwrap_or_default();
     let mut bugs = bugs(done, &pools);
     number_ids(&mut bugs);
-    let wasted = surveyed.waste()?;
+    let wasted = wasted::of(asked, surveyed, done, observer)?;
     let mut notices = done.notices.clone();
     let stores = (done.causes.values()).flat_map(|(cause, _)| cause.lost.iter().chain(&cause.kept));
-    let places = stores.map(|one| &one.stack).chain(wasted.values());
+    let places = stores.map(|one| &one.stack).chain(wasted.stacks.values());
     notices.extend(nameless(places.flatten()));
     if done.unjudged > 0 {
         notices.push(format!(
@@ -56,6 +65,7 @@ pub fn of(asked: &Asked, surveyed: &Surveyed, schedules: u64, done: &Done) -> Re
             "fences": recorder.fences,
             "operations": recorder.operations.len(),
             "schedules": schedules,
+            "costs": wasted.costs.as_ref().map(Costs::to_json),
         },
         "points": {
             "found": done.planned,
@@ -72,7 +82,7 @@ pub fn of(asked: &Asked, surveyed: &Surveyed, schedules: u64, done: &Done) -> Re
         },
         "bugs": bugs,
         "unexplained": done.unexplained,
-        "waste": waste(surveyed, &wasted),
+        "waste": wasted.to_json(),
         "notices": notices,
         "limited": done.limited,
         "interrupted": done.interrupted,
@@ -243,33 +253,4 @@ fn within(pools: &[Pool], address: u64) -> Option<(String, u64)> {
         });
         Some((pool.name.clone(), inside.next()?))
     })
-}
-
-fn waste(surveyed: &Surveyed, stacks: &Stacks) -> Vec<Value> {
-    let mut rows: BTreeMap<(Wasted, String), (u64, u64)> = BTreeMap::new();
-    for (&(what, _), &(count, retired)) in &surveyed.recorder.waste.counts {
-        // The places of an instruction that was compiled several times are one line.
-        let place = stacks.get(&retired).and_then(|stack| innermost(stack));
-        let line = place.map(|place| match place.line {
-            Some(_) => json!([place.function, place.file, place.line]),
-            None => json!(place),
-        });
-        let row = rows.entry((what, json!(line).to_string()));
-        row.or_insert((0, retired)).0 += count;
-    }
-    let rows = rows.into_iter().map(|((what, _), (count, retired))| {
-        let what = match what {
-            Wasted::CleanFlush => "flush-of-clean-line",
-            Wasted::SecondFlush => "flushed-twice",
-            Wasted::IdleFence => "fence-without-work",
-            Wasted::NeverDurable => "never-durable",
-        };
-        json!({
-            "what": what,
-            "count": count,
-            "place": stacks.get(&retired).and_then(|stack| innermost(stack)),
-            "stack": stacks.get(&retired),
-        })
-    });
-    rows.collect()
 }

@@ -142,10 +142,9 @@ impl Uncut {
 }
 
 impl Surveyed {
-    /// Call stacks of what is done for nothing.
-    pub fn waste(&self) -> Result<Stacks, Error> {
-        let counts = self.recorder.waste.counts.values();
-        self.uncut.stacks(counts.map(|(_, retired)| *retired))
+    /// Call stacks at these moments.
+    pub fn stacks(&self, at: impl IntoIterator<Item = u64>) -> Result<Stacks, Error> {
+        self.uncut.stacks(at)
     }
 }
 

@@ -22,20 +22,34 @@ pub enum Wasted {
     IdleFence,
     /// A store that was not durable at the end.
     NeverDurable,
+    /// Bytes that are stored and never read.
+    NeverRead,
+}
+
+impl Wasted {
+    /// In a report.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::CleanFlush => "flush-of-clean-line",
+            Self::SecondFlush => "flushed-twice",
+            Self::IdleFence => "fence-without-work",
+            Self::NeverDurable => "never-durable",
+            Self::NeverRead => "never-read",
+        }
+    }
 }
 
 /// The counts.
 #[derive(Clone, Debug, Default)]
 pub struct Waste {
-    /// By kind and address of the instruction: how often, and the first time's place.
-    pub counts: BTreeMap<(Wasted, u64), (u64, u64)>,
+    /// By kind and address of the instruction: what was retired before each time.
+    pub times: BTreeMap<(Wasted, u64), Vec<u64>>,
     stored: BTreeSet<ThreadId>,
 }
 
 impl Waste {
     fn count(&mut self, what: Wasted, pc: u64, retired: u64) {
-        let entry = self.counts.entry((what, pc)).or_insert((0, retired));
-        entry.0 += 1;
+        self.times.entry((what, pc)).or_default().push(retired);
     }
 
     /// A thread stores to persistent memory.

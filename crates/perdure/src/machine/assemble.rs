@@ -290,7 +290,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             epoch_end: None,
             progress: None,
             unpersisted: Unpersisted::default(),
-            instructions: NotCopied::default(),
+            listener: NotCopied::default(),
             bug,
             mistake: None,
             past: Past::default(),

@@ -59,8 +59,8 @@ impl<D: Design, S: Source> Machine<D, S> {
         if let Some(timeline) = self.hardware.memory.timeline() {
             timeline.begins_at(now);
         }
-        if let Some(instructions) = &mut self.instructions.0 {
-            instructions.begins_at(now);
+        if let Some(listener) = &mut self.listener.0 {
+            listener.begins_at(now);
         }
     }
 

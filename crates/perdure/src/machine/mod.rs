@@ -17,13 +17,13 @@ use perdure_hardware::time::Cycles;
 use perdure_hardware::timeline::NotCopied;
 use perdure_linux::{ExitReport, Kernel, Release, Running, SpaceId, ThreadId};
 
-use crate::champsim::Instructions;
 use crate::configuration::Configuration;
 use crate::context::HartContext;
 use crate::mistakes::Mistake;
 use crate::outside::Outside;
 use crate::progress::{Progress, Unpersisted};
 use crate::region::Meter;
+use crate::retired::Listener;
 use crate::source::{Engines, Exit, Source};
 use crate::statistics::MachineStatistics;
 use crate::watch::{Lengths, Watch};
@@ -179,8 +179,8 @@ pub struct Machine<D: Design, S: Source = Engines> {
     pub progress: Option<Progress>,
     /// When epochs ended that are not persisted yet.
     pub(crate) unpersisted: Unpersisted,
-    /// Written down one by one, if somebody wants that.
-    pub(crate) instructions: NotCopied<Instructions>,
+    /// Who is told of each instruction, if somebody is.
+    pub(crate) listener: NotCopied<dyn Listener>,
     bug: Option<&'static str>,
     pub(crate) mistake: Option<Mistake>,
     past: Past,

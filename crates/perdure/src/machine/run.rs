@@ -238,7 +238,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             space,
             limits,
             clock,
-            instructions: self.instructions.0.as_deref_mut(),
+            listener: self.listener.0.as_deref_mut(),
         };
         state.source.run(&mut state.context.hart, door)
     }

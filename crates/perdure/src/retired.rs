@@ -1,32 +1,67 @@
-//! What stands between an engine and a hart's door, and writes down what passes.
+//! What stands between an engine and a hart's door, and tells of every instruction that is retired.
 //!
 //! Always true here: everything is handed on as it came, and answered as it was; so a run is the same.
 
+use perdure_hardware::time::Cycles;
 use perdure_riscv::{Amo, CacheBlock, Class, Fault, Memory, Observed, Scalar, hand_on};
 
-use super::{Instructions, Step, note};
+/// An instruction that a hart has retired. What traps is none, nor is what the kernel does.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// Its address.
+    pub address: u64,
+    /// What it is.
+    pub observed: Observed,
+    /// Addresses that it writes, or 0.
+    pub written: [u64; 2],
+    /// Addresses that it reads, or 0.
+    pub read: [u64; 4],
+    /// Instructions that its hart had retired before it.
+    pub retired: u64,
+    /// The hart's time when it began; out of order, that of the one before it.
+    pub began: Cycles,
+}
+
+/// Whoever is told of instructions.
+pub trait Listener: std::fmt::Debug + Send {
+    /// A hart has retired one, and has jumped or not.
+    fn retires(&mut self, hart: usize, step: &Step, taken: bool, now: Cycles);
+
+    /// The measured region begins.
+    fn begins_at(&mut self, from: Cycles) {
+        let _ = from;
+    }
+}
+
+/// Puts an address into the first place that is free, if it is not there yet.
+fn note(places: &mut [u64], address: u64) {
+    let free = places
+        .iter_mut()
+        .find(|place| **place == 0 || **place == address);
+    if let Some(place) = free {
+        *place = address;
+    }
+}
 
 /// A door through which an engine is observed. It says where instructions begin only to an engine that says
 /// where every one ends: the plain one.
 pub(crate) struct Recording<'r, M> {
     inner: M,
-    files: &'r mut Instructions,
+    listener: &'r mut dyn Listener,
     hart: usize,
     /// The address of the next instruction.
     pc: u64,
-    retired: u64,
     step: Option<Step>,
 }
 
 impl<'r, M: Memory> Recording<'r, M> {
     /// In front of a door, for a hart that goes on at `pc`.
-    pub fn new(inner: M, files: &'r mut Instructions, hart: usize, pc: u64) -> Self {
+    pub fn new(inner: M, listener: &'r mut dyn Listener, hart: usize, pc: u64) -> Self {
         Self {
             inner,
-            files,
+            listener,
             hart,
             pc,
-            retired: 0,
             step: None,
         }
     }
@@ -55,12 +90,13 @@ impl<M: Memory> Memory for Recording<'_, M> {
     const OBSERVES: bool = true;
 
     fn begins(&mut self, observed: Observed, retired: u64) {
-        self.retired = retired;
         self.step = Some(Step {
             address: self.pc,
             observed,
             written: [0; 2],
             read: [0; 4],
+            retired,
+            began: self.inner.cycle(retired),
         });
         if M::OBSERVES {
             self.inner.begins(observed, retired);
@@ -69,8 +105,8 @@ impl<M: Memory> Memory for Recording<'_, M> {
 
     fn ends(&mut self, class: Class, behind: u64, target: Option<u64>) {
         if let Some(step) = self.step.take() {
-            let now = self.inner.cycle(self.retired);
-            self.files.write(self.hart, &step, target.is_some(), now);
+            let now = self.inner.cycle(step.retired);
+            (self.listener).retires(self.hart, &step, target.is_some(), now);
         }
         if M::OBSERVES {
             self.inner.ends(class, behind, target);

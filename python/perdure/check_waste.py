@@ -1,0 +1,39 @@
+"""What a program does for nothing, as lines of a report of `perdure check`.
+
+Always true here: cycles are those of the machine that the report names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perdure.check_results import Check, Place
+
+
+def rows(report: Check, where: Callable[[Place | None], str]) -> Iterator[str]:
+    """What was done for nothing, a line each; the dearest first."""
+    for row in sorted(report["waste"], key=lambda row: -(row["cycles"] or 0)):
+        what = str(row["what"]).replace("-", " ")
+        count = f"{row['count']:,} {'bytes' if row['what'] == 'never-read' else 'times'}"
+        cycles = "" if row["cycles"] is None else f", {row['cycles']:,} cycles"
+        yield f"{what}, {count}{cycles}: {where(row['place'])}"
+
+
+def costs(report: Check) -> Iterator[str]:
+    """What flushes and fences take of the program's time."""
+    spent = report["uncut"]["costs"]
+    if spent is None or not spent["cycles"]:
+        return
+    share = (spent["flush_cycles"] + spent["fence_cycles"]) / spent["cycles"]
+    flushes = f"{spent['flushes']:,} flushes {spent['flush_cycles']:,}"
+    fences = f"{spent['fences']:,} fences {spent['fence_cycles']:,}"
+    yield (
+        f"on {report['machine']}: {spent['cycles']:,} cycles, of which {flushes} and {fences} "
+        f"({share:.1%})"
+    )
+    if spent["domain"] == "eadr":
+        yield "its caches outlive the power (eADR): all these flushes are for nothing"
+    elif spent["flushes"]:
+        yield "where caches outlive the power (eADR), all these flushes would be for nothing"
