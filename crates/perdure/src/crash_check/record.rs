@@ -289,7 +289,7 @@ impl Recorder {
 }
 
 impl Watcher for Recorder {
-    const OBSERVES: bool = true;
+    const LOCATES: bool = true;
 
     fn stores(&mut self, pool: &Pool, address: u64, bytes: &[u8], at: &At) {
         let (line, offset) = (address & !(LINE - 1), (address % LINE) as usize);
