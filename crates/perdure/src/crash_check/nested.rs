@@ -12,7 +12,7 @@ use super::recovery::{Recoveries, Which};
 use super::rules::Model;
 use super::uncut::stack_digest;
 use crate::error::Error;
-use crate::functional::{Functional, Stop};
+use crate::functional::{Engine, Functional, Stop};
 
 /// A recovery in which power fails.
 #[derive(Clone)]
@@ -38,6 +38,7 @@ pub fn points_of(
     which: Which,
     choices: &Choices,
     found: &BTreeMap<u64, usize>,
+    engine: &mut Engine,
 ) -> Result<Vec<Inner>, Error> {
     let outer = choices.point;
     let life = recoveries.start(
@@ -53,7 +54,7 @@ pub fn points_of(
     };
     let mut recorder = Recorder::new(model, machine.pool.clone(), Arc::new(keeps));
     let mut stacks = Vec::new();
-    while let Stop::Watcher = machine.run_plainly(&mut recorder, recoveries.patience) {
+    while let Stop::Watcher = machine.run(&mut recorder, engine, recoveries.patience) {
         if recorder.seen.take().is_some() {
             stacks.push(stack_digest(&machine));
         }

@@ -296,7 +296,7 @@ impl Recorder {
 }
 
 impl Watcher for Recorder {
-    const OBSERVES: bool = true;
+    const LOCATES: bool = true;
 
     fn loads(&mut self, _: &Pool, address: u64, length: usize) -> bool {
         self.read.add(address, length);

@@ -136,8 +136,14 @@ pub fn run(asked: &Asked, prepared: &Prepared, text: &str) -> Result<Value, Erro
     let lives = match &state.inner {
         None => lives(&recoveries, &choices, &state.versions)?,
         Some((which, number, versions)) => {
-            let points =
-                nested::points_of(&recoveries, asked.model, *which, &choices, &state.versions)?;
+            let points = nested::points_of(
+                &recoveries,
+                asked.model,
+                *which,
+                &choices,
+                &state.versions,
+                &mut Engine::default(),
+            )?;
             let Some(inner) = points.get(*number as usize) else {
                 return refused(format!(
                     "--state {text}: that recovery has no failure point {number}"

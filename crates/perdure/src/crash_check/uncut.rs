@@ -58,6 +58,7 @@ pub struct Surveyed {
 pub struct Following {
     machine: Functional,
     recorder: Recorder,
+    engine: Engine,
     over: bool,
 }
 
@@ -86,6 +87,7 @@ impl Uncut {
         Ok(Following {
             machine,
             recorder,
+            engine: Engine::default(),
             over: false,
         })
     }
@@ -193,7 +195,7 @@ impl Following {
     ) -> Result<(), Error> {
         let limit = self.machine.retired() + STRIDE;
         loop {
-            let stop = self.machine.run_plainly(&mut self.recorder, limit);
+            let stop = (self.machine).run(&mut self.recorder, &mut self.engine, limit);
             match stop {
                 Stop::Limit => return Ok(()),
                 Stop::Watcher => {

@@ -8,9 +8,7 @@ use std::ops::Range;
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, Line, cut_at, pieces};
 use perdure_linux::{Kernel, PAGE_BYTES, SpaceId};
-use perdure_riscv::{
-    Access, Amo, Barrier, CacheBlock, Class, Fault, FetchedLine, Mark, Memory, Observed, Scalar,
-};
+use perdure_riscv::{Access, Amo, Barrier, CacheBlock, Fault, FetchedLine, Mark, Memory, Scalar};
 
 use super::{At, Flush, Wait, Watcher};
 
@@ -119,6 +117,11 @@ impl Lookaside {
     }
 }
 
+/// How long an instruction is, by its first byte.
+fn instruction_bytes(first: u8) -> usize {
+    if first & 3 == 3 { 4 } else { 2 }
+}
+
 #[inline(always)]
 fn tag_of(space: SpaceId, address: u64) -> u64 {
     (address & !(PAGE_BYTES - 1)) << 12 ^ u64::from(space.0) << 1 | 1
@@ -176,8 +179,41 @@ impl<W: Watcher> Door<'_, W> {
         Err(Fault { access, address })
     }
 
+    /// A block begins, or the second half of an instruction that begins one is fetched.
+    #[inline(always)]
+    fn begins_block(&mut self, pc: u64, retired: u64) {
+        let is_second_half = pc == self.at.pc.wrapping_add(2) && retired == self.at.retired;
+        if W::LOCATES && !is_second_half {
+            (self.at.pc, self.at.retired) = (pc, retired);
+        }
+    }
+
+    /// Who makes an access, and where: instructions of a block lie behind each other in one line.
     fn at(&self, retired: u64) -> At {
-        At { retired, ..self.at }
+        let mut at = At { retired, ..self.at };
+        if W::LOCATES && retired > self.at.retired {
+            at.pc += self.length_of_code(at.pc, retired - self.at.retired);
+        }
+        at
+    }
+
+    /// How many bytes so many instructions take.
+    fn length_of_code(&self, pc: u64, instructions: u64) -> u64 {
+        let Some(page) = self.kernel.translate(self.space, pc, Access::Fetch) else {
+            return 0;
+        };
+        let line = page.physical_frame * PAGE_BYTES + pc % PAGE_BYTES & !(LINE - 1);
+        let line = match self.pool.offset_of(line) {
+            Some(_) => self.pool.line(line),
+            None => self.memory.line(line),
+        };
+        let start = (pc % LINE) as usize;
+        let mut place = start;
+        for _ in 0..instructions {
+            let first = line.0.get(place).copied().unwrap_or_default();
+            place += instruction_bytes(first);
+        }
+        (place - start) as u64
     }
 
     fn load_bytes(&mut self, address: u64, buffer: &mut [u8]) -> Result<(), Fault> {
@@ -239,16 +275,6 @@ impl<W: Watcher> Door<'_, W> {
 impl<W: Watcher> Memory for Door<'_, W> {
     type FetchHint = Hint;
 
-    const OBSERVES: bool = W::OBSERVES;
-
-    #[inline(always)]
-    fn begins(&mut self, _: Observed, _: u64) {}
-
-    #[inline(always)]
-    fn ends(&mut self, _: Class, behind: u64, target: Option<u64>) {
-        self.at.pc = target.unwrap_or(behind);
-    }
-
     #[inline(always)]
     fn limit(&self) -> u64 {
         let is_over = self.pauses || *self.stores_left == 0;
@@ -298,7 +324,8 @@ impl<W: Watcher> Memory for Door<'_, W> {
         self.store_bytes(address, &bytes[..T::BYTES], retired)
     }
 
-    fn fetch(&mut self, pc: u64, _: u64) -> Result<FetchedLine<Hint>, Fault> {
+    fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<Hint>, Fault> {
+        self.begins_block(pc, retired);
         let (physical, is_pool) = self.translate(pc, Access::Fetch)?;
         let bytes = if is_pool {
             self.pool.line(physical).0
@@ -310,7 +337,8 @@ impl<W: Watcher> Memory for Door<'_, W> {
     }
 
     #[inline(always)]
-    fn fetch_again(&mut self, _: u64, hint: Hint, _: u64) -> bool {
+    fn fetch_again(&mut self, pc: u64, hint: Hint, retired: u64) -> bool {
+        self.begins_block(pc, retired);
         hint == (self.lookaside.code, self.space.0)
     }
 

@@ -10,8 +10,8 @@ use super::Pool;
 
 /// Whoever watches persistent memory. Addresses are physical.
 pub trait Watcher: Clone {
-    /// It is told where each instruction begins; then the plain engine has to run.
-    const OBSERVES: bool = false;
+    /// It is told by which instruction, [`At::pc`], something is done.
+    const LOCATES: bool = false;
 
     /// So many bytes, of one line, are about to be read. False: not now; the machine stops before whatever
     /// reads them.
@@ -68,7 +68,7 @@ pub trait Watcher: Clone {
 pub struct At {
     /// The thread.
     pub thread: ThreadId,
-    /// The instruction's address, where the watcher observes; else 0.
+    /// The instruction's address, if the watcher wants to know it.
     pub pc: u64,
     /// Instructions retired before it.
     pub retired: u64,

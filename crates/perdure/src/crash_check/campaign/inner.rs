@@ -37,7 +37,14 @@ impl Campaign<'_> {
             .collect();
         let (recoveries, model) = (&self.recoveries, self.asked.model);
         let all = parallel::map(self.asked.jobs(), &well, |(choices, which, found)| {
-            nested::points_of(recoveries, model, *which, choices, found)
+            nested::points_of(
+                recoveries,
+                model,
+                *which,
+                choices,
+                found,
+                &mut Engine::default(),
+            )
         })?;
         let few = all.into_iter().flatten().filter(|inner| {
             let count = self
