@@ -43,6 +43,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/clusters.md",
             "docs/persistency.md",
             "docs/check.md",
+            "docs/check-ci.md",
             "docs/litmus.md",
             "docs/timelines.md",
             "docs/debugging.md",

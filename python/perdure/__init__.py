@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         replay,
         run,
     )
+    from perdure.checked import CheckReport, check
     from perdure.replication import replicate, resume_replica, serve_replica
     from perdure.reproductions import reproduce
     from perdure.snapshots import Snapshots, open_snapshots
@@ -50,6 +51,7 @@ __all__ = [
     "TIMING_VERSION",
     "BugReport",
     "Catalogue",
+    "CheckReport",
     "Configuration",
     "CutReport",
     "CutResult",
@@ -66,6 +68,7 @@ __all__ = [
     "WrittenFile",
     "__version__",
     "catalogue",
+    "check",
     "cut",
     "mutants",
     "open_snapshots",
@@ -79,8 +82,10 @@ __all__ = [
 ]
 
 ELSEWHERE = {
+    "CheckReport": "checked",
     "Snapshots": "snapshots",
     "Sweep": "sweeps",
+    "check": "checked",
     "open_snapshots": "snapshots",
     "replicate": "replication",
     "reproduce": "reproductions",

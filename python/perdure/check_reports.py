@@ -1,183 +1,160 @@
-"""What `perdure check` has found, as text, SARIF and JUnit.
+"""What `perdure check` has found, as text for a person.
 
-Always true here: a place whose source is not known is shown by its function, or else its address.
+Always true here: a line has at most 80 columns, unless it is to be copied or a word of it has more.
 """
 
 from __future__ import annotations
 
-import json
+import textwrap
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
+from typing import TYPE_CHECKING
 
 from perdure import check_waste
+from perdure.check_words import (
+    ADVICE,
+    at_point,
+    belongs,
+    callers,
+    kept_words,
+    printable,
+    title,
+    where,
+)
+from perdure.explanation import plural
 
 if TYPE_CHECKING:
-    from perdure.check_results import Again, Bug, Check, Place, Store
+    from perdure.check_results import Again, Bug, Check, Store, Word
 
-ADVICE = {
-    "missing-flush": "flush the line behind this store, and wait for that with a fence, before "
-    "anything that relies on it",
-    "flush-too-early": "flush the line again behind this store, or flush it only then, and wait "
-    "for that with a fence",
-    "missing-fence": "the line is flushed; wait for that with a fence before anything that relies "
-    "on it",
-    "wrong-order": "make this store durable before the one that leads to it, or that relies on it",
-    "torn": "these stores have to be seen together: put them into one store of eight bytes, write "
-    "a copy and switch to it, or log them first",
-    "not-recoverable": "nothing has to be lost for this: do not make that store before all that it "
-    "stands for is durable, or log the change first, so that recovery can finish or undo it",
-}
-"""What would mend each kind of defect."""
+COLUMNS = 80
+STEP = 2
+"""Columns that a line is further in than the one that it belongs to."""
+WORDS_SHOWN = 4
+"""Of a line of memory, words that differ."""
+LINE_BYTES = 64
 
 
-def where(place: Place | None) -> str:
-    """A place of the program, in few words."""
-    if place is None:
-        return "somewhere"
-    source = place.get("file")
-    line = f" ({Path(source).name}:{place['line']})" if source and place.get("line") else ""
-    return f"{place.get('function') or place['pc']}{line}"
-
-
-def title(bug: Bug) -> str:
-    """A bug in a line."""
-    defect = str(bug["defect"]).replace("-", " ")
-    places = sorted({where(one["place"]) for one in bug["lost"] or bug["kept"]})
-    if not places:
-        return f"{defect}: power fails before {where(bug['point']['place'])}"
-    return f"{defect}: {', '.join(places)}"
-
-
-def at_point(bug: Bug) -> str:
-    """When power fails, in words."""
-    point = bug["point"]
-    reason = str(point["reason"])
-    during = "" if point["operation"] is None else f", during operation {point['operation']}"
-    if point["in_recovery"]:
-        during = f" of {point['in_recovery']}, after it had failed{during}"
-    if reason == "end":
-        return f"power fails when the program has ended{during}"
-    what = {"fence": "before the fence in", "flush": "before the flush in"}.get(
-        reason, f"before {reason.replace(' begins', '')} begins in"
+def folded(text: str, depth: int = 0) -> list[str]:
+    """Text in lines that a narrow terminal shows whole, broken between words alone."""
+    indent = " " * STEP * depth
+    return textwrap.wrap(
+        text,
+        COLUMNS,
+        initial_indent=indent,
+        subsequent_indent=indent + " " * STEP,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
-    return f"power fails {what} {where(point['place'])}{during}"
 
 
-def lines_of(bug: Bug) -> list[str]:
-    """A bug for a person to read, but for its title."""
-    told = [f"{'; '.join(bug['symptoms'])} (at {bug['points']:,} failure points)"]
-    told += [f"  {line}" for line in bug["detail"]]
-    told += [f"not durable: {_store(one)}" for one in bug["lost"]]
-    kept = "yet durable" if bug["lost"] else "too early"
-    told += [f"{kept}: {_store(one)}" for one in bug["kept"]]
-    told += [
-        f"a flush belongs behind {where(one['behind'])}"
-        for one in bug["lost"]
-        if bug["defect"] in ("missing-flush", "flush-too-early")
-    ]
-    told += [at_point(bug), f"to do: {ADVICE[bug['defect']]}", f"again: --state '{bug['state']}'"]
-    return told
+def told(bug: Bug) -> Iterator[tuple[int, str]]:
+    """A bug for a person, but for its title: sentences, each with how far in it stands."""
+    times = plural(bug["points"], "failure point")
+    yield 0, f"{'; '.join(bug['symptoms'])} (at {times})"
+    for line in bug["detail"]:
+        yield 1, printable(line)
+    for one in bug["lost"]:
+        yield from _store("not durable", one, "{place} is found as {found}, newest is {newest}")
+    for one in bug["kept"]:
+        yield from _store(kept_words(bug), one, "{place} is found as {newest}, before it {found}")
+    for mark in belongs(bug):
+        yield 0, f"{mark.text} {mark.beside} {where(mark.place)}"
+    yield 0, at_point(bug)
+    yield 0, f"to do: {ADVICE[bug['defect']]}"
 
 
-def _store(one: Store) -> str:
-    place = "" if one["pool"] is None else f", {one['pool']}+{one['offset']:#x}"
-    words = ", ".join(
-        f"+{word['offset']}: {word['found']}, not {word['newest']}" for word in one["words"][:2]
-    )
-    callers = " < ".join(where(frame) for frame in (one["stack"] or [])[1:4])
-    told = [f"the store in {where(one['place'])}{place}{f' [{words}]' if words else ''}"]
-    told += [f"called from {callers}"] if callers else []
-    told += [f"durable only at {where(one['durable_at'])}"] if one["durable_at"] else []
-    return ", ".join(told)
+def again(bug: Bug) -> str:
+    """What shows the bug's state again, behind the same command."""
+    return f"--state '{bug['state']}'"
 
 
-def _location(place: Place | None) -> list[dict[str, Any]]:
-    """A place as SARIF has it."""
-    if place is None or not place.get("file"):
-        return []
-    physical: dict[str, Any] = {"artifactLocation": {"uri": place["file"]}}
-    if place.get("line"):
-        physical["region"] = {"startLine": place["line"]}
-    return [{"physicalLocation": physical, "message": {"text": where(place)}}]
+def _store(what: str, one: Store, said: str) -> Iterator[tuple[int, str]]:
+    yield 0, f"{what}: the store in {where(one['place'])}, to {place_of(one)}"
+    for word in one["words"][:WORDS_SHOWN]:
+        yield 1, said.format(place=word_place(one, word), **word)
+    rest = len(one["words"]) - WORDS_SHOWN
+    if rest > 0:
+        yield 1, f"… and {rest} words more of this line"
+    if called := callers(one):
+        yield 1, f"called from {called}"
+    if one["durable_at"]:
+        yield 1, f"durable only at {where(one['durable_at'])}"
 
 
-def sarif(report: Check, new: set[str]) -> str:
-    """The report as SARIF 2.1.0, as code hosts show it in a change."""
-    rules = [{"id": name, "help": {"text": text}} for name, text in ADVICE.items()]
-    results = []
-    for bug in report["bugs"]:
-        places = [one["place"] for one in (*bug["lost"], *bug["kept"])]
-        first, *others = [*places, bug["point"]["place"]]
-        results.append(
-            {
-                "ruleId": bug["defect"],
-                "level": "error",
-                "baselineState": "new" if bug["id"] in new else "unchanged",
-                "message": {"text": f"{title(bug)}. " + ". ".join(lines_of(bug))},
-                "locations": _location(first),
-                "relatedLocations": [one for place in others for one in _location(place)],
-                "partialFingerprints": {"perdureCause/v1": bug["id"]},
-            }
-        )
-    driver = {"name": "perdure check", "rules": rules}
-    run = {"tool": {"driver": driver}, "results": results}
-    schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+def place_of(one: Store) -> str:
+    """Where in its pool a store goes."""
+    if one["pool"] is None or one["offset"] is None:
+        return "what belongs to no pool"
+    return f"{one['pool']}+{one['offset']:#x}"
 
 
-def junit(report: Check, new: set[str]) -> str:
-    """The report as JUnit has it: a case for each bug, and one for all if there is none."""
-    bugs, program = report["bugs"], " ".join(report["program"])
-    suite = ElementTree.Element("testsuite", name="perdure check")
-    suite.set("tests", str(len(bugs) or 1))
-    suite.set("failures", str(sum(bug["id"] in new for bug in bugs)))
-    for bug in bugs:
-        case = ElementTree.SubElement(suite, "testcase", classname=program, name=title(bug))
-        if bug["id"] in new:
-            failure = ElementTree.SubElement(case, "failure", message=bug["symptom"])
-            failure.text = "\n".join(lines_of(bug))
-        else:
-            ElementTree.SubElement(case, "skipped", message="in the baseline")
-    if not bugs:
-        ElementTree.SubElement(suite, "testcase", classname=program, name="crash consistency")
-    ElementTree.indent(suite, "")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(suite, "unicode")}\n'
+def word_place(one: Store, word: Word) -> str:
+    """Where in its pool a word lies; of what is in none, where in its line."""
+    if one["pool"] is None or one["offset"] is None:
+        return f"+{word['offset']:#x}"
+    line = one["offset"] - one["offset"] % LINE_BYTES
+    return f"{one['pool']}+{line + word['offset']:#x}"
 
 
 def lines(report: Check, new: set[str]) -> Iterator[tuple[str, str]]:
     """The report for a person: lines, each with its style."""
-    points, states, seen = report["points"], report["states"], report["on_machine"]
-    all_of = f"{points['exhaustively']:,} of them exhaustively"
-    explored = f"{points['explored']:,} of {points['found']:,} failure points"
-    wrong, coverage = f"{states['wrong']:,} of them wrong", f"{states['coverage']:.1%}"
-    yield f"{' '.join(report['program'])}: {report['model']}", "bold"
-    yield f"  {explored}, from {points['call_stacks']:,} call stacks; {all_of}", ""
-    if points["in_recoveries"]:
-        yield f"  {points['in_recoveries']:,} failure points of recoveries", ""
-    yield f"  {states['run']:,} recoveries that differ, {wrong}; coverage there {coverage}", ""
-    for notice in report["notices"]:
-        yield f"  note: {notice}", ""
+    yield from _styled(f"{' '.join(report['program'])}: {report['model']}", "bold")
+    for text in (*seen(report), *(f"note: {notice}" for notice in report["notices"])):
+        yield from _styled(text, "", 1)
     for number, bug in enumerate(report["bugs"], 1):
-        known = "" if bug["id"] in new else " (in the baseline)"
-        yield "", ""
-        yield f"bug {number}{known}: {title(bug)}", "bold" if known else "bold red"
-        for text in lines_of(bug):
-            yield f"  {text}", ""
+        yield from _bug(number, bug, bug["id"] in new)
     if report["unexplained"]:
-        yield f"\n{report['unexplained']:,} kinds of failures more, whose causes are not known", ""
-    if report["waste"]:
-        yield "\nfor nothing:", "bold"
-    for text in (*check_waste.rows(report, where), *check_waste.costs(report)):
-        yield f"  {text}", ""
-    if seen is not None:
-        cuts = f"{seen['failed']:,} of {seen['cuts']:,} cuts"
-        yield f"\non {seen['machine']}: recovery fails after {cuts}", "bold"
-        for token in seen["tokens"]:
-            yield f"  perdure replay {token}", ""
+        yield "", ""
+        more = f"{report['unexplained']:,} kinds of failures more, whose causes are not known"
+        yield from _styled(more)
+    yield from _wasted(report)
+    yield from _on_machine(report)
     if not report["bugs"]:
-        yield "\nno bug found" + ("" if not report["limited"] else ", as far as was looked"), ""
+        yield "", ""
+        yield "no bug found" + ("" if not report["limited"] else ", as far as was looked"), ""
+
+
+def seen(report: Check) -> Iterator[str]:
+    """How much was looked at."""
+    points, states = report["points"], report["states"]
+    explored = f"{points['explored']:,} of {points['found']:,} failure points"
+    all_of = f"{points['exhaustively']:,} of them exhaustively"
+    yield f"{explored}, from {points['call_stacks']:,} call stacks; {all_of}"
+    if points["in_recoveries"]:
+        yield f"{points['in_recoveries']:,} failure points of recoveries"
+    wrong, coverage = f"{states['wrong']:,} of them wrong", f"{states['coverage']:.1%}"
+    yield f"{states['run']:,} recoveries that differ, {wrong}; coverage there {coverage}"
+
+
+def _styled(text: str, style: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    for line in folded(text, depth):
+        yield line, style
+
+
+def _bug(number: int, bug: Bug, is_new: bool) -> Iterator[tuple[str, str]]:
+    known, style = ("", "bold red") if is_new else (" (in the baseline)", "bold")
+    yield "", ""
+    yield from _styled(f"bug {number}{known}: {title(bug)}", style)
+    for depth, text in told(bug):
+        yield from _styled(text, "", depth + 1)
+    yield f"  again: {again(bug)}", ""
+
+
+def _wasted(report: Check) -> Iterator[tuple[str, str]]:
+    if report["waste"]:
+        yield "", ""
+        yield "for nothing:", "bold"
+    for text in (*check_waste.rows(report), *check_waste.costs(report)):
+        yield from _styled(text, "", 1)
+
+
+def _on_machine(report: Check) -> Iterator[tuple[str, str]]:
+    cut = report["on_machine"]
+    if cut is not None:
+        yield "", ""
+        cuts = f"{cut['failed']:,} of {cut['cuts']:,} cuts"
+        yield f"on {cut['machine']}: recovery fails after {cuts}", "bold"
+        for token in cut["tokens"]:
+            yield f"  perdure replay {token}", ""
 
 
 def lines_again(once: Again) -> Iterator[tuple[str, str]]:
@@ -185,4 +162,4 @@ def lines_again(once: Again) -> Iterator[tuple[str, str]]:
     for life in once["lives"]:
         yield f"{life['program']}: {life['end']}", "bold"
         for text in (life["output"] + "\n" + life["error"]).splitlines():
-            yield f"  {text}", ""
+            yield f"  {printable(text)}", ""

@@ -28,7 +28,7 @@ class Word(TypedDict):
 
 
 class Store(TypedDict):
-    """A store that was lost or kept.
+    """A store that was lost or kept, made after so many instructions of its life.
 
     `behind` is its thread's last store to the line before the next fence, behind which a flush
     belongs; `durable_at` is what makes it durable in the uncut run.
@@ -37,6 +37,7 @@ class Store(TypedDict):
     place: Place | None
     stack: list[Place] | None
     by_kernel: bool
+    instruction: Instructions
     pool: str | None
     offset: Bytes | None
     bytes: Bytes
@@ -47,9 +48,10 @@ class Store(TypedDict):
 
 
 class Point(TypedDict):
-    """When power fails."""
+    """When power fails: before that instruction."""
 
     number: int
+    instruction: Instructions
     reason: str
     operation: int | None
     place: Place | None

@@ -5,18 +5,22 @@ Always true here: cycles are those of the machine that the report names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from perdure.check_words import where
+from perdure.explanation import plural
+
 if TYPE_CHECKING:
-    from perdure.check_results import Check, Place
+    from perdure.check_results import Check
 
 
-def rows(report: Check, where: Callable[[Place | None], str]) -> Iterator[str]:
+def rows(report: Check) -> Iterator[str]:
     """What was done for nothing, a line each; the dearest first."""
     for row in sorted(report["waste"], key=lambda row: -(row["cycles"] or 0)):
         what = str(row["what"]).replace("-", " ")
-        count = f"{row['count']:,} {'bytes' if row['what'] == 'never-read' else 'times'}"
+        times = "once" if row["count"] == 1 else f"{row['count']:,} times"
+        count = plural(row["count"], "byte") if row["what"] == "never-read" else times
         cycles = "" if row["cycles"] is None else f", {row['cycles']:,} cycles"
         yield f"{what}, {count}{cycles}: {where(row['place'])}"
 
@@ -28,7 +32,7 @@ def costs(report: Check) -> Iterator[str]:
         return
     share = (spent["flush_cycles"] + spent["fence_cycles"]) / spent["cycles"]
     flushes = f"{spent['flushes']:,} flushes {spent['flush_cycles']:,}"
-    fences = f"{spent['fences']:,} fences {spent['fence_cycles']:,}"
+    fences = f"{plural(spent['fences'], 'fence')} {spent['fence_cycles']:,}"
     yield (
         f"on {report['machine']}: {spent['cycles']:,} cycles, of which {flushes} and {fences} "
         f"({share:.1%})"

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from perdure import PerdureError, _core, check_reports, notebook
+from perdure import PerdureError, _core, notebook
 
 if TYPE_CHECKING:
     from perdure.api import Machine, Progress
-    from perdure.check_results import Again, Bug, Check, OnMachine
+    from perdure.check_results import Again, Check, OnMachine
 
 Model: TypeAlias = Literal["px86", "arm", "perdure"]
 
@@ -126,9 +126,3 @@ def known_in(baseline: Path | None) -> set[str]:
             f"--baseline {baseline}: it is no baseline that perdure check has written ({error}); "
             "remove it, and --update-baseline makes a new one"
         ) from error
-
-
-def baseline_of(bugs: Iterable[Bug]) -> str:
-    """The bugs as a baseline file has them, with a line about each for who reads it."""
-    rows = [{"id": bug["id"], "title": check_reports.title(bug)} for bug in bugs]
-    return json.dumps({"bugs": rows}, indent=2) + "\n"

@@ -36,7 +36,7 @@ def test_a_tutorial_runs_and_makes_a_page(name: str, tmp_path: Path) -> None:
 
 
 def test_every_page_is_of_its_notebook() -> None:
-    assert NAMES == ["compare-designs", "first-power-cut", "write-a-design"]
+    assert NAMES == ["compare-designs", "find-the-bug", "first-power-cut", "write-a-design"]
     for name in NAMES:
         assert tutorials.missing(notebook(name)) == [], f"{name}: run make tutorials"
         assert not any(cell.get("outputs") for cell in tutorials.cells(notebook(name)))

@@ -82,6 +82,9 @@ class RecordedCore(types.ModuleType):
     def catalogue(self):
         return json.dumps(CATALOGUE)
 
+    def demangled(self, name):
+        return {"_ZN4list4fillEv": "list::fill()"}.get(name, name)
+
 
 sys.modules["perdure._core"] = RecordedCore()
 

@@ -1,11 +1,22 @@
-"""Reports of `perdure check`: as text, SARIF and JUnit, and baselines."""
+"""Reports of `perdure check`: as text, SARIF and JUnit, and baselines; what is watched."""
 
 import json
+import os
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from perdure import PerdureError, check_reports, checking
+from perdure import (
+    PerdureError,
+    api,
+    check_exchange,
+    check_reports,
+    check_watch,
+    check_words,
+    checking,
+)
+from perdure.commands import check_reporting
 
 PLACE = {"pc": "0x10", "function": "fill", "file": "/src/list.c", "line": 7}
 UNKNOWN = {"pc": "0x20", "function": None, "file": None, "line": None}
@@ -13,6 +24,7 @@ STORE = {
     "place": PLACE,
     "stack": [PLACE, UNKNOWN],
     "by_kernel": False,
+    "instruction": 100,
     "pool": "x",
     "offset": 64,
     "bytes": 8,
@@ -31,6 +43,7 @@ BUG = {
     "kept": [],
     "point": {
         "number": 1,
+        "instruction": 300,
         "reason": "fence",
         "operation": 4,
         "place": UNKNOWN,
@@ -74,13 +87,28 @@ REPORT = {
 }
 
 
+def at(function, line, file="/src/list.c"):
+    """A place."""
+    return {"pc": f"{line:#x}", "function": function, "file": file, "line": line}
+
+
+def with_stack(stack, instruction):
+    """A store that was made there, then."""
+    return {**STORE, "place": stack[0], "stack": stack, "instruction": instruction}
+
+
+FILL = with_stack([at("fill", 7), at("push", 20), at("main", 50)], 100)
+LEAD = with_stack([at("lead_to", 3), at("push", 22), at("main", 50)], 200)
+
+
 def test_a_bug_is_told_with_its_places():
     text = "\n".join(line for line, _ in check_reports.lines(REPORT, {"a"}))
     for part in (
         "8 of 9 failure points",
         "coverage there 50.0%",
         "bug 1: missing flush: fill (list.c:7)",
-        "not durable: the store in fill (list.c:7), x+0x40",
+        "not durable: the store in fill (list.c:7), to x+0x40",
+        "x+0x40 is found as 0000000000000000, newest is 0100000000000000",
         "a flush belongs behind fill (list.c:9)",
         "before the fence in 0x20, during operation 4",
         "--state '0/1:40=1'",
@@ -95,37 +123,145 @@ def test_a_bug_is_told_with_its_places():
     assert "(in the baseline)" in known
 
 
+def test_text_is_as_wide_as_a_terminal_and_moves_no_cursor():
+    many = [f"a_function_with_a_long_name_{number}" for number in range(9)]
+    stack = [at(name, number) for number, name in enumerate(many, 1)]
+    bug = {**BUG, "lost": [with_stack(stack, 1)] * 3, "detail": ["red \x1b[31m\0"]}
+    lines = [line for line, _ in check_reports.lines({**REPORT, "bugs": [bug]}, {"a"})]
+    assert max(map(len, lines)) <= 80
+    assert not any("\n" in line for line in lines)
+    assert any("red \\x1b[31m\\x00" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("defect", "lost", "kept", "said"),
+    [
+        ("missing-fence", FILL, LEAD, "a fence belongs before push (list.c:22)"),
+        ("missing-fence", LEAD, FILL, None),
+        ("wrong-order", LEAD, FILL, "its flush and a fence belong before push (list.c:20)"),
+        ("torn", FILL, LEAD, None),
+    ],
+)
+def test_what_is_missing_is_said_where_both_stores_come_from(defect, lost, kept, said):
+    bug = {**BUG, "defect": defect, "lost": [lost], "kept": [kept]}
+    text = " ".join(part for _, part in check_reports.told(bug))
+    if said is None:
+        assert "belong" not in text
+    else:
+        assert said in text
+    marks = list(check_words.marks(bug))
+    assert [mark.kind for mark in marks[:2]] == ["lost", "kept"]
+    assert marks[-1].kind == "power"
+
+
+def test_where_call_stacks_do_not_meet_the_store_itself_is_named():
+    stranger = with_stack([at("other", 9), at("thread", 80)], 200)
+    bug = {**BUG, "defect": "missing-fence", "lost": [FILL], "kept": [stranger]}
+    (mark,) = check_words.belongs(bug)
+    assert check_words.where(mark.place) == "other (list.c:9)"
+
+
+def test_names_are_as_their_authors_wrote_them():
+    assert check_words.where(at("_ZN4list4fillEv", 3)) == "list::fill() (list.c:3)"
+
+
 def test_nothing_found_is_said_as_far_as_was_looked():
     lines = [line for line, _ in check_reports.lines({**REPORT, "bugs": []}, set())]
     assert lines[-1].endswith("no bug found, as far as was looked")
 
 
 def test_sarif_has_places_and_fingerprints():
-    (run,) = json.loads(check_reports.sarif(REPORT, {"a"}))["runs"]
+    (run,) = json.loads(check_exchange.sarif(REPORT, {"a"}))["runs"]
     (result,) = run["results"]
     assert result["ruleId"] in {rule["id"] for rule in run["tool"]["driver"]["rules"]}
     region = result["locations"][0]["physicalLocation"]
-    assert region["artifactLocation"]["uri"] == "/src/list.c"
+    assert region["artifactLocation"]["uri"] == "file:///src/list.c"
     assert region["region"]["startLine"] == 7
     assert result["baselineState"] == "new"
-    assert result["relatedLocations"] == []
+    (flush,) = result["relatedLocations"]
+    assert flush["message"]["text"] == "a flush belongs behind this line"
+    assert flush["physicalLocation"]["region"]["startLine"] == 9
+
+
+def test_sarif_names_sources_from_the_working_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for file in (str(tmp_path / "src/list.c"), "./src/list.c", "./src/../src/list.c"):
+        place = {**PLACE, "file": file}
+        bug = {**BUG, "lost": [{**STORE, "place": place, "stack": [place], "behind": None}]}
+        (run,) = json.loads(check_exchange.sarif({**REPORT, "bugs": [bug]}, set()))["runs"]
+        (location,) = run["results"][0]["locations"]
+        assert location["physicalLocation"]["artifactLocation"]["uri"] == "src/list.c"
+
+
+def test_a_programs_own_words_break_no_document():
+    bug = {**BUG, "detail": ["\x1b[31m \0"]}
+    suite = ElementTree.fromstring(check_exchange.junit({**REPORT, "bugs": [bug]}, {"a"}))
+    assert "\\x1b[31m \\x00" in suite[0][0].text
 
 
 @pytest.mark.parametrize(("new", "inside"), [({"a"}, "failure"), (set(), "skipped")])
 def test_junit_has_a_case_for_each_bug(new, inside):
-    suite = ElementTree.fromstring(check_reports.junit(REPORT, new))
+    suite = ElementTree.fromstring(check_exchange.junit(REPORT, new))
     (case,) = suite
     assert case[0].tag == inside
     assert suite.get("failures") == str(len(new))
-    (alone,) = ElementTree.fromstring(check_reports.junit({**REPORT, "bugs": []}, set()))
+    (alone,) = ElementTree.fromstring(check_exchange.junit({**REPORT, "bugs": []}, set()))
     assert alone.get("name") == "crash consistency"
 
 
 def test_a_baseline_is_read_as_it_is_written(tmp_path):
     file = tmp_path / "known.json"
     assert checking.known_in(None) == checking.known_in(file) == set()
-    file.write_text(checking.baseline_of(REPORT["bugs"]))
+    file.write_text(check_exchange.baseline(REPORT["bugs"]))
     assert checking.known_in(file) == {"a"}
     file.write_text('{"bugs": [1]}')
     with pytest.raises(PerdureError, match="no baseline"):
         checking.known_in(file)
+
+
+def test_a_command_is_repeated_without_where_its_results_go():
+    given = "--html a.html --json=- --set a=1 --watch -- ./p --html b --then ./p"
+    words = ["check", *given.split()]
+    again = ["perdure", "check", "--set", "a=1", "--", "./p", "--html", "b", "--then", "./p"]
+    assert check_reporting.command(words) == again
+
+
+def test_programs_are_watched_each_once(tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/dump").write_text("")
+    machine = api.Machine(sysroot=tmp_path)
+    asked = checking.Subject(
+        machine, ["./a", "x"], then=["./a"], checker=["./c"], dump=["/bin/dump"]
+    )
+    assert check_watch.watched(asked) == [Path("a"), Path("c"), tmp_path / "bin/dump"]
+
+
+def test_a_program_that_is_being_written_is_waited_for(tmp_path):
+    file = tmp_path / "program"
+    file.write_text("one")
+    before = check_watch.stamps([file])
+    happens = iter(
+        [
+            lambda: None,
+            file.unlink,
+            lambda: file.write_text("half"),
+            lambda: file.write_text("half and half"),
+            lambda: None,
+            lambda: os.utime(file, ns=(1, 1)),
+            lambda: None,
+            lambda: None,
+        ]
+    )
+    assert check_watch.changed([file], before, lambda _: next(happens)()) == [file]
+    assert list(happens) == []
+
+
+def test_what_has_changed_between_two_reports_is_said():
+    other = {**BUG, "id": "b", "lost": [FILL], "defect": "torn"}
+    before, after = {**REPORT, "bugs": [BUG]}, {**REPORT, "bugs": [other]}
+    lines = [line for line, _ in check_watch.difference(before, after)]
+    assert lines[0] == "1 bug gone, 1 bug new"
+    assert lines[1:3] == ["  gone: missing flush: fill (list.c:7)", "  new: torn: fill (list.c:7)"]
+    assert next(check_watch.difference(before, before))[0] == "1 bug as before"
+    nothing = {**REPORT, "bugs": []}
+    assert next(check_watch.difference(nothing, nothing))[0] == "no bugs, as before"

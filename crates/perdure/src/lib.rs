@@ -23,6 +23,7 @@ mod cost;
 pub mod crash_check;
 mod debugger;
 mod delivery;
+pub mod demangle;
 mod device_exerciser;
 mod drawing;
 mod dwarf;

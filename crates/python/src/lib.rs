@@ -138,6 +138,12 @@ fn litmus(py: Python<'_>, request: String) -> PyResult<String> {
     task::wait_for(py, None, move |_| perdure::litmus::decide(&request))
 }
 
+/// A function's name as its author wrote it: what C++ and Rust have mangled, or the same.
+#[pyfunction]
+fn demangled(name: &str) -> String {
+    perdure::demangle::demangled(name)
+}
+
 /// The effective configuration of a machine under a design, with its hash.
 #[pyfunction]
 fn configuration(request: &str) -> PyResult<String> {
@@ -198,6 +204,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(forks, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(litmus, module)?)?;
+    module.add_function(wrap_pyfunction!(demangled, module)?)?;
     module.add_function(wrap_pyfunction!(configuration, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue, module)?)
 }

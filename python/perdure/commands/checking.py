@@ -9,23 +9,23 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from perdure import (
     PerdureError,
     check_reports,
+    check_watch,
     checking,
-    outputs,
     progress,
     render,
     tables,
     terminal,
 )
+from perdure.commands.check_reporting import Reports
 from perdure.commands.cutting import split_then
-from perdure.commands.shared import finish, machine_of
+from perdure.commands.shared import finish, machine_of, say
 from perdure.options import (
     Engine,
     GuestWithCopies,
@@ -136,38 +136,63 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Reports:
-    """In which forms the result is written, beside the text."""
+class Asked:
+    """A check, and what is to be made of what it finds."""
 
-    sarif: Annotated[
-        Path | None, typer.Option("--sarif", metavar="FILE", help="Write it as SARIF, too.")
-    ] = None
-    junit: Annotated[
-        Path | None, typer.Option("--junit", metavar="FILE", help="Write it as JUnit XML, too.")
-    ] = None
-    baseline: Annotated[
-        Path | None,
-        typer.Option("--baseline", metavar="FILE", help="Bugs in this file are known: no failure."),
-    ] = None
-    update_baseline: Annotated[
-        bool, typer.Option("--update-baseline", help="Write the bugs that were found to it.")
-    ] = False
+    subject: checking.Subject
+    nested: bool
+    limits: checking.Limits
+    cuts: int | None
+    reports: Reports
+    json_file: str | None
 
-    def known(self) -> set[str]:
-        """The bugs that are no failure."""
-        if self.update_baseline and self.baseline is None:
-            raise PerdureError("--update-baseline: say by --baseline FILE where it is")
-        return checking.known_in(self.baseline)
+    def run(self) -> Check:
+        """Checks the program as it is now."""
+        with progress.bar(terminal.errors(), "failure points") as show:
+            report = checking.check(
+                self.subject, nested=self.nested, limits=self.limits, progress=show
+            )
+        if self.cuts is not None and not report["interrupted"]:
+            with progress.bar(terminal.errors(), f"cuts of {report['machine']}") as show:
+                report["on_machine"] = checking.on_machine(self.subject, self.cuts, show)
+        return report
 
-    def write(self, report: Check, new: set[str]) -> None:
-        """Writes what is asked for."""
-        texts = [(self.sarif, check_reports.sarif), (self.junit, check_reports.junit)]
-        for path, text in texts:
-            if path is not None:
-                outputs.store(path.parent, path.name, text(report, new))
-        if self.update_baseline and self.baseline is not None:
-            bugs = checking.baseline_of(report["bugs"])
-            outputs.store(self.baseline.parent, self.baseline.name, bugs)
+    def tell(self, report: Check, before: Check | None = None) -> int:
+        """Writes what was found, first of all what was not so before; the exit status."""
+        new = {bug["id"] for bug in report["bugs"]} - self.reports.known()
+        self.reports.write(report, new)
+        if before is not None:
+            _print(check_watch.difference(before, report), self.json_file)
+        _print(check_reports.lines(report, new), self.json_file)
+        render.write_json(report, self.json_file)
+        return int(bool(new))
+
+    def follow(self) -> NoReturn:
+        """Checks the program whenever it was built anew, until Ctrl-C."""
+        files = check_watch.watched(self.subject)
+        before: Check | None = None
+        status = 0
+        while True:
+            stamps = check_watch.stamps(files)
+            try:
+                report = self.run()
+            except PerdureError as error:
+                if before is None:
+                    raise
+                # Half a build, or a program that fails: the next one may be better.
+                terminal.tell([str(error)])
+                status = 2
+            else:
+                status = self.tell(report, before)
+                if report["interrupted"]:
+                    finish(status, interrupted=True)
+                before = report
+            try:
+                say(f"waiting for changes of {', '.join(map(str, files))}; Ctrl-C ends it")
+                said = ", ".join(map(str, check_watch.changed(files, stamps)))
+            except KeyboardInterrupt:
+                finish(status)
+            say(f"{said} has changed")
 
 
 @grouped
@@ -200,6 +225,9 @@ def check(
         typer.Option("--state", metavar="STATE", help="Recover from this one, of a report, alone."),
     ] = None,
     reports: Reports,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Check again whenever the program was built anew.")
+    ] = False,
     jobs: JobsOption = None,
     json_file: JsonOption = None,
     then: Annotated[str | None, typer.Option("--then", hidden=True)] = None,
@@ -207,7 +235,9 @@ def check(
     """Find what a power failure can break in a program; exit 1 if there is such a bug."""
     if then is not None:
         raise PerdureError("--then stands behind the program: -- ./program ARG --then ./other ARG")
-    known = reports.known()
+    reports.refuse()
+    if watch and (state is not None or json_file == "-"):
+        raise PerdureError("--watch writes a report each time: not of one --state, nor --json -")
     words, recovers = split_then(program)
     subject = checking.Subject(
         machine_of(machine, "ideal", guest, None, Engine.fast),
@@ -224,16 +254,11 @@ def check(
         _print(check_reports.lines_again(once), json_file)
         render.write_json(once, json_file)
         finish(0)
-    with progress.bar(terminal.errors(), "failure points") as show:
-        report = checking.check(subject, nested=nested, limits=bounds.limits(), progress=show)
-    if cuts is not None and not report["interrupted"]:
-        with progress.bar(terminal.errors(), f"cuts of {machine}") as show:
-            report["on_machine"] = checking.on_machine(subject, cuts, show)
-    new = {bug["id"] for bug in report["bugs"]} - known
-    reports.write(report, new)
-    _print(check_reports.lines(report, new), json_file)
-    render.write_json(report, json_file)
-    finish(int(bool(new)), report["interrupted"])
+    asked = Asked(subject, nested, bounds.limits(), cuts, reports, json_file)
+    if watch:
+        asked.follow()
+    report = asked.run()
+    finish(asked.tell(report), report["interrupted"])
 
 
 def _words(option: str, text: str | None) -> list[str]:

@@ -74,7 +74,9 @@ impl<'m> Names<'m> {
         let Known { places, sources } = &mut *self.known;
         places.entry(pc).or_insert_with(|| {
             let symbol = space.and_then(|space| kernel.symbol(space, pc));
+            // Of a stripped program a section is known, which is no function.
             let symbol = symbol.map(|(name, _)| name);
+            let symbol = symbol.filter(|name| !name.starts_with('.'));
             let frames = (files.iter())
                 .map(|file| sources.frames(file, pc.wrapping_sub(file.bias)))
                 .find(|frames| !frames.is_empty())

@@ -174,6 +174,7 @@ fn bug(cause: &Cause, (points, symptoms): (u64, &BTreeSet<&String>), pools: &[Po
         "kept": kept,
         "point": {
             "number": cause.point,
+            "instruction": cause.at.retired,
             "reason": reason(cause.reason),
             "operation": cause.operation,
             "place": innermost(at),
@@ -231,6 +232,7 @@ fn store(one: &Involved, pools: &[Pool]) -> Value {
         "place": innermost(&one.stack),
         "stack": one.stack,
         "by_kernel": one.store.at.by_kernel,
+        "instruction": one.store.at.retired,
         "pool": place.as_ref().map(|(name, _)| name),
         "offset": place.map(|(_, offset)| offset),
         "bytes": one.store.mask.count_ones(),

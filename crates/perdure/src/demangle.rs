@@ -1,0 +1,38 @@
+//! Names of functions as their authors wrote them: C++'s and Rust's are mangled in symbols and debug
+//! information.
+//!
+//! Always true here: a name that is not mangled, or in no way that is known, stays as it is.
+
+use cpp_demangle::DemangleOptions;
+
+/// The name for people, with the types of its parameters in C++, and without the hash in Rust.
+pub fn demangled(name: &str) -> String {
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        return format!("{rust:#}");
+    }
+    let options = DemangleOptions::new().no_return_type();
+    let cpp = cpp_demangle::Symbol::new(name).ok();
+    let cpp = cpp.and_then(|symbol| symbol.demangle_with_options(&options).ok());
+    cpp.unwrap_or_else(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::demangled;
+
+    #[test]
+    fn names_are_as_their_languages_write_them() {
+        for (mangled, name) in [
+            ("_ZN4list4pushEml", "list::push(unsigned long, long)"),
+            ("_ZN12_GLOBAL__N_14fillEv", "(anonymous namespace)::fill()"),
+            ("_ZN4list4Node4fill17h0123456789abcdefE", "list::Node::fill"),
+            ("_RNvNtCs1234_4list4node4fill", "list::node::fill"),
+            ("main.(*list).push", "main.(*list).push"),
+            ("fill", "fill"),
+            ("_Z", "_Z"),
+            ("", ""),
+        ] {
+            assert_eq!(demangled(mangled), name);
+        }
+    }
+}
