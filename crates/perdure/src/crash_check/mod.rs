@@ -15,6 +15,7 @@ mod done;
 mod explore;
 mod nested;
 mod oracle;
+mod parts;
 mod pending;
 mod places;
 mod record;
