@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from perdure.check_reports import again, told
-from perdure.check_words import ADVICE, MEANING, Mark, file_of, marks, title
+from perdure.check_words import ADVICE, MEANING, Mark, file_of, marks, title, where
 
 if TYPE_CHECKING:
     from perdure.check_results import Bug, Check, Place
@@ -40,7 +40,7 @@ def _location(place: Place | None, text: str) -> list[dict[str, Any]]:
 
 def _said(mark: Mark) -> str:
     beside = "" if mark.beside == "at" else f" {mark.beside} this line"
-    return f"{mark.text}{beside}"
+    return f"{where(mark.place)}: {mark.text}{beside}"
 
 
 def _result(bug: Bug, is_new: bool) -> dict[str, Any]:

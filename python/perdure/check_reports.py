@@ -53,9 +53,9 @@ def told(bug: Bug) -> Iterator[tuple[int, str]]:
     for line in bug["detail"]:
         yield 1, printable(line)
     for one in bug["lost"]:
-        yield from _store("not durable", one, "{place} is found as {found}, newest is {newest}")
+        yield from _store("not durable", one, "{place}: {found}, newest {newest}")
     for one in bug["kept"]:
-        yield from _store(kept_words(bug), one, "{place} is found as {newest}, before it {found}")
+        yield from _store(kept_words(bug), one, "{place}: {newest}, before {found}")
     for mark in belongs(bug):
         yield 0, f"{mark.text} {mark.beside} {where(mark.place)}"
     yield 0, at_point(bug)
@@ -88,11 +88,12 @@ def place_of(one: Store) -> str:
 
 
 def word_place(one: Store, word: Word) -> str:
-    """Where in its pool a word lies; of what is in none, where in its line."""
+    """Where in its pool a word lies, or else in its line, and what it is to the program."""
+    part = f" {word['part']}" if word["part"] else ""
     if one["pool"] is None or one["offset"] is None:
-        return f"+{word['offset']:#x}"
+        return f"+{word['offset']:#x}{part}"
     line = one["offset"] - one["offset"] % LINE_BYTES
-    return f"{one['pool']}+{line + word['offset']:#x}"
+    return f"{one['pool']}+{line + word['offset']:#x}{part}"
 
 
 def lines(report: Check, new: set[str]) -> Iterator[tuple[str, str]]:

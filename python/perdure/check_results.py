@@ -20,9 +20,13 @@ class Place(TypedDict):
 
 
 class Word(TypedDict):
-    """Eight bytes of a line: as the recovery found them, and as they were stored last."""
+    """Eight bytes of a line: as the recovery found them, and as they were stored last.
+
+    `part` is the member of a structure, where a pointer of the program leads to one there.
+    """
 
     offset: Bytes
+    part: str | None
     found: str
     newest: str
 

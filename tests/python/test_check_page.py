@@ -77,7 +77,7 @@ def test_a_page_says_what_the_report_says(sources):
         "perdure check --state 0/1:40=1 --model arm -- ./list &#39;a b&#39;",
         "perdure replay p1-a",
         "flushed twice",
-        "x+0x40",
+        "x+0x40 node.key",
     ):
         assert part in page
     assert "(in the baseline)" not in page

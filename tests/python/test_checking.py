@@ -31,7 +31,7 @@ STORE = {
     "stores_lost": 1,
     "behind": {**PLACE, "line": 9},
     "durable_at": None,
-    "words": [{"offset": 0, "found": "00" * 8, "newest": "01" + "00" * 7}],
+    "words": [{"offset": 0, "part": "node.key", "found": "00" * 8, "newest": "01" + "00" * 7}],
 }
 BUG = {
     "id": "a",
@@ -108,7 +108,7 @@ def test_a_bug_is_told_with_its_places():
         "coverage there 50.0%",
         "bug 1: missing flush: fill (list.c:7)",
         "not durable: the store in fill (list.c:7), to x+0x40",
-        "x+0x40 is found as 0000000000000000, newest is 0100000000000000",
+        "x+0x40 node.key: 0000000000000000, newest 0100000000000000",
         "a flush belongs behind fill (list.c:9)",
         "before the fence in 0x20, during operation 4",
         "--state '0/1:40=1'",
@@ -179,7 +179,7 @@ def test_sarif_has_places_and_fingerprints():
     assert region["region"]["startLine"] == 7
     assert result["baselineState"] == "new"
     (flush,) = result["relatedLocations"]
-    assert flush["message"]["text"] == "a flush belongs behind this line"
+    assert flush["message"]["text"] == "fill (list.c:9): a flush belongs behind this line"
     assert flush["physicalLocation"]["region"]["startLine"] == 9
 
 

@@ -42,6 +42,7 @@ pub mod lives;
 pub mod losing;
 pub mod losses;
 pub mod machine;
+mod members;
 pub mod mistakes;
 mod mounts;
 pub mod mutants;

@@ -10,16 +10,19 @@ use super::done::Outline;
 use super::explore::{Choices, Explorer, Failed, lost};
 use super::nested::Inner;
 use super::oracle::Wrong;
+use super::parts::Parts;
 use super::pending::Store;
 use super::places::{Place, innermost};
 use super::record::Reason;
 use super::recovery::Which;
-use super::uncut::{Stacks, stacks};
+use super::uncut::{Stacks, parts, stacks};
 use crate::error::Error;
 use crate::functional::{At, Engine};
 
 /// Versions of a line that are tried to lose less of it.
 const TRIES: usize = 40;
+/// Bytes of a line that are told apart at once.
+pub const WORD: usize = 8;
 /// Lines that are tried one by one.
 const LINES: usize = 48;
 
@@ -57,8 +60,19 @@ pub struct Involved {
     pub behind: Option<Place>,
     /// Its call stack, once somebody has looked.
     pub stack: Vec<Place>,
+    /// What words of the line are, by where in it they begin, as far as the program's types say.
+    pub parts: BTreeMap<usize, String>,
     /// What makes it durable in the end, if anything does.
     pub durable_at: Option<Place>,
+}
+
+impl Involved {
+    /// The words of the line that are not the newest, by where in it they begin.
+    pub fn differing(&self) -> impl Iterator<Item = usize> {
+        let [found, newest] = &self.bytes;
+        let words = (0..found.len()).step_by(WORD);
+        words.filter(|&at| found[at..at + WORD] != newest[at..at + WORD])
+    }
 }
 
 /// A cause.
@@ -143,6 +157,7 @@ fn first_lost(choices: &Choices, line: u64, version: usize) -> Option<Involved> 
         last: history.last_with(first),
         behind: None,
         stack: Vec::new(),
+        parts: BTreeMap::new(),
         durable_at: None,
     })
 }
@@ -307,11 +322,43 @@ impl Cause {
         self.stack = Some(stack(self.at.retired));
     }
 
+    /// Where words are looked at to say what they are: at the point, or else when a store was made.
+    pub fn words(&self) -> impl Iterator<Item = (u64, BTreeSet<u64>)> {
+        let involved = self.lost.iter().chain(&self.kept);
+        let words = involved.flat_map(|one| one.differing().map(|at| one.line + at as u64));
+        let words: BTreeSet<u64> = words.collect();
+        self.looks().map(move |retired| (retired, words.clone()))
+    }
+
+    /// The moments for that, the best first.
+    fn looks(&self) -> impl Iterator<Item = u64> {
+        let involved = self.kept.iter().chain(&self.lost);
+        [self.at.retired]
+            .into_iter()
+            .chain(involved.map(|one| one.store.at.retired))
+    }
+
+    /// Says what words are.
+    pub fn name_parts(&mut self, parts: &Parts) {
+        let looks: Vec<u64> = self.looks().collect();
+        for one in self.lost.iter_mut().chain(&mut self.kept) {
+            let part = |at: usize| {
+                let mut looks = looks.iter();
+                looks.find_map(|&retired| parts.get(&(retired, one.line + at as u64)).cloned())
+            };
+            one.parts = (one.differing())
+                .filter_map(|at| Some((at, part(at)?)))
+                .collect();
+        }
+    }
+
     /// The same, in a recovery.
     pub fn within(mut self, inner: &Inner) -> Self {
         let stacks = stacks((*inner.began).clone(), self.moments());
         self.in_recovery = Some((inner.which, inner.found.clone(), inner.number));
         self.look_up(&stacks, &BTreeMap::new());
+        let words = self.words().collect();
+        self.name_parts(&parts((*inner.began).clone(), &words));
         self
     }
 

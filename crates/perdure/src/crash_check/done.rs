@@ -62,8 +62,12 @@ impl Done {
         let unknown = |cause: &Cause| cause.stack.is_none();
         let causes = self.causes.values().map(|(cause, _)| cause);
         let (mut moments, mut lost) = (BTreeSet::new(), BTreeSet::new());
+        let mut words: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
         for cause in causes.filter(|cause| unknown(cause)) {
             moments.extend(cause.moments());
+            for (retired, of_cause) in cause.words() {
+                words.entry(retired).or_default().extend(of_cause);
+            }
             lost.extend(cause.lost.iter().map(|one| one.store.at.retired));
         }
         if moments.is_empty() {
@@ -71,9 +75,10 @@ impl Done {
         }
         let fates = uncut.fates(lost)?;
         moments.extend(fates.values().map(|at| at.retired));
-        let stacks = uncut.stacks(moments)?;
+        let (stacks, parts) = (uncut.stacks(moments)?, uncut.parts(&words)?);
         for (cause, _) in self.causes.values_mut().filter(|(cause, _)| unknown(cause)) {
             cause.look_up(&stacks, &fates);
+            cause.name_parts(&parts);
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ mod done;
 mod explore;
 mod nested;
 mod oracle;
+mod parts;
 mod pending;
 mod places;
 mod record;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::campaign::words;
-use super::cause::{Cause, Defect, Involved};
+use super::cause::{Cause, Defect, Involved, WORD};
 use super::costs::Costs;
 use super::done::{Done, Outline};
 use super::oracle::Wrong;
@@ -23,9 +23,6 @@ use super::{Asked, replay};
 use crate::error::Error;
 use crate::hexadecimal;
 use crate::observer::Observer;
-
-/// Bytes of a line that are shown at once.
-const WORD: usize = 8;
 
 /// The whole result, with what was seen of the first run.
 pub fn of(
@@ -222,11 +219,11 @@ fn detail(wrong: &Wrong, pools: &[Pool]) -> Vec<String> {
 fn store(one: &Involved, pools: &[Pool]) -> Value {
     let offset = one.store.mask.trailing_zeros() as usize;
     let (durable, newest) = (&one.bytes[0], &one.bytes[1]);
-    let differing: Vec<Value> = (0..durable.len())
-        .step_by(WORD)
-        .filter(|&at| durable[at..at + WORD] != newest[at..at + WORD])
-        .map(|at| json!({"offset": at, "found": hexadecimal::of(&durable[at..at + WORD]), "newest": hexadecimal::of(&newest[at..at + WORD])}))
-        .collect();
+    let word = |at: usize| {
+        let of = |bytes: &[u8]| hexadecimal::of(&bytes[at..at + WORD]);
+        json!({"offset": at, "part": one.parts.get(&at), "found": of(durable), "newest": of(newest)})
+    };
+    let differing: Vec<Value> = one.differing().map(word).collect();
     let place = within(pools, one.line + offset as u64);
     json!({
         "place": innermost(&one.stack),

@@ -9,6 +9,7 @@ use perdure_linux::Program;
 use perdure_linux::pools::PoolSource;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::parts::{Parts, Types};
 use super::places::{Known, Names, Place};
 use super::record::{Keeps, Recorder, Seen};
 use super::recovery::Life;
@@ -129,6 +130,11 @@ impl Uncut {
         Ok(stacks(self.boot()?, at))
     }
 
+    /// What words of memory are, at these counts of retired instructions.
+    pub fn parts(&self, words: &BTreeMap<u64, BTreeSet<u64>>) -> Result<Parts, Error> {
+        Ok(parts(self.boot()?, words))
+    }
+
     /// What makes stores durable, by how much was retired before each, where something does.
     pub fn fates(&self, stores: BTreeSet<u64>) -> Result<BTreeMap<u64, At>, Error> {
         let keeps = Keeps {
@@ -154,20 +160,41 @@ impl Surveyed {
 pub type Stacks = BTreeMap<u64, Vec<Place>>;
 
 /// The call stacks of a machine that goes on from here, at these counts of retired instructions.
-pub fn stacks(mut machine: Functional, at: impl IntoIterator<Item = u64>) -> Stacks {
+pub fn stacks(machine: Functional, at: impl IntoIterator<Item = u64>) -> Stacks {
+    let (mut stacks, mut known) = (BTreeMap::new(), Known::default());
+    visit(machine, at, |retired, looked| {
+        let stack = call_stack::of(looked.registers(), looked);
+        stacks.insert(retired, Names::of(looked, &mut known).stack(&stack));
+    });
+    stacks
+}
+
+/// What words of memory are to a machine that goes on from here, at these counts of retired instructions.
+pub fn parts(machine: Functional, words: &BTreeMap<u64, BTreeSet<u64>>) -> Parts {
+    let (mut parts, mut types) = (BTreeMap::new(), Types::default());
+    visit(machine, words.keys().copied(), |retired, looked| {
+        let found = types.of(looked, &words[&retired]).into_iter();
+        parts.extend(found.map(|(word, part)| ((retired, word), part)));
+    });
+    parts
+}
+
+/// Lets a machine go on, and looks at it at these counts of retired instructions.
+fn visit(
+    mut machine: Functional,
+    at: impl IntoIterator<Item = u64>,
+    mut look: impl FnMut(u64, &Functional),
+) {
     let moments: BTreeSet<u64> = at.into_iter().collect();
     let mut engine = Engine::default();
-    let (mut stacks, mut known) = (BTreeMap::new(), Known::default());
     for retired in moments {
         if retired > machine.retired() + BLOCK {
             machine.run(&mut Unwatched, &mut engine, retired - BLOCK);
         }
         let mut looked = machine.clone();
         looked.step_to(&mut Unwatched, retired);
-        let stack = call_stack::of(looked.registers(), &looked);
-        stacks.insert(retired, Names::of(&looked, &mut known).stack(&stack));
+        look(retired, &looked);
     }
-    stacks
 }
 
 /// A digest of where a machine stands and will come back to.

@@ -12,7 +12,6 @@ mod cores;
 mod grouped;
 mod history;
 mod known;
-pub(crate) mod members;
 mod names;
 mod places;
 mod timeline;

@@ -11,8 +11,8 @@ use perdure_linux::pools::POOLS_DIRECTORY;
 use perdure_linux::{Kernel, PAGE_BYTES};
 use serde::Serialize;
 
-use super::members::Members;
 use crate::machine::Machine;
+use crate::members::Members;
 
 /// What kind of thing it is: what says most to a program's author comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

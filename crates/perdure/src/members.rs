@@ -16,8 +16,11 @@ type Entry<'u> = gimli::DebuggingInformationEntry<'u, 'u, Reader>;
 /// So deep types may be nested.
 const DEPTH_MAX: usize = 32;
 
+/// Pointers of a type that are followed.
+const POINTERS_MAX: usize = 4096;
+
 /// A type: its unit, and where in it.
-type Type = (usize, UnitOffset);
+pub type Type = (usize, UnitOffset);
 
 /// What a file's debug information says of its variables.
 pub struct Members {
@@ -124,6 +127,102 @@ impl Members {
         path
     }
 
+    /// All variables that always are where they are: their addresses in the file, and their types.
+    pub fn variables(&self) -> impl Iterator<Item = (u64, Type)> {
+        self.variables.iter().map(|(&address, &of)| (address, of))
+    }
+
+    /// How many bytes a type has; 0 if nobody says.
+    pub fn bytes(&self, of: Type) -> u64 {
+        self.size_of(of, 0).ok().flatten().unwrap_or(0)
+    }
+
+    /// What lies so far into a structure, as `structure.member`; nothing if the type has no name.
+    pub fn part(&self, of: Type, offset: u64) -> Option<String> {
+        let mut path = self.name_of(of, 0).ok()??;
+        let _ = self.descend(of, offset, &mut path, 0);
+        Some(path)
+    }
+
+    /// The pointers to structures that a type has: where, and to what.
+    pub fn pointers(&self, of: Type) -> Vec<(u64, Type)> {
+        let mut found = Vec::new();
+        // What was understood by then is right.
+        let _ = self.pointers_from(of, 0, &mut found, 0);
+        found
+    }
+
+    fn pointers_from(
+        &self,
+        of: Type,
+        start: u64,
+        found: &mut Vec<(u64, Type)>,
+        depth: usize,
+    ) -> Parsed<()> {
+        if depth == DEPTH_MAX || found.len() >= POINTERS_MAX {
+            return Ok(());
+        }
+        let (unit, at) = of;
+        let entry = self.units[unit].entry(at)?;
+        let tag = entry.tag();
+        if is_structure(tag) {
+            for (_, offset, of) in self.members_of(of)? {
+                self.pointers_from(of, start + offset, found, depth + 1)?;
+            }
+            return Ok(());
+        }
+        let Some(inner) = self.type_of(unit, &entry)? else {
+            return Ok(());
+        };
+        if is_alias(tag) {
+            return self.pointers_from(inner, start, found, depth + 1);
+        }
+        if is_pointer(tag) && self.is_structure(inner, depth)? {
+            found.push((start, inner));
+        }
+        if tag == gimli::DW_TAG_array_type {
+            let mut one = Vec::new();
+            self.pointers_from(inner, 0, &mut one, depth + 1)?;
+            let (size, count) = (self.bytes(inner), self.dimensions(of)?.iter().product());
+            let elements = (0..if one.is_empty() { 0 } else { count }).map(|index| index * size);
+            let all =
+                elements.flat_map(|from| one.iter().map(move |&(at, of)| (start + from + at, of)));
+            found.extend(all.take(POINTERS_MAX));
+        }
+        Ok(())
+    }
+
+    /// True for a structure, by whatever name.
+    fn is_structure(&self, (unit, at): Type, depth: usize) -> Parsed<bool> {
+        let entry = self.units[unit].entry(at)?;
+        match self.type_of(unit, &entry)? {
+            Some(of) if is_alias(entry.tag()) && depth < DEPTH_MAX => {
+                self.is_structure(of, depth + 1)
+            }
+            _ => Ok(is_structure(entry.tag())),
+        }
+    }
+
+    /// A type's name, or that of what it is another name for.
+    fn name_of(&self, (unit, at): Type, depth: usize) -> Parsed<Option<String>> {
+        let entry = self.units[unit].entry(at)?;
+        if let Some(name) = self.entry_name(unit, &entry)? {
+            return Ok(Some(name));
+        }
+        match self.type_of(unit, &entry)? {
+            Some(of) if is_alias(entry.tag()) && depth < DEPTH_MAX => self.name_of(of, depth + 1),
+            _ => Ok(None),
+        }
+    }
+
+    fn entry_name(&self, unit: usize, entry: &Entry) -> Parsed<Option<String>> {
+        let Some(name) = entry.attr_value(gimli::DW_AT_name)? else {
+            return Ok(None);
+        };
+        let name = self.dwarf.attr_string(&self.units[unit], name)?;
+        Ok(Some(gimli::Reader::to_string_lossy(&name)?.into_owned()))
+    }
+
     fn descend(&self, of: Type, offset: u64, path: &mut String, depth: usize) -> Parsed<()> {
         if depth == DEPTH_MAX {
             return Ok(());
@@ -131,9 +230,7 @@ impl Members {
         let (unit, at) = of;
         let entry = self.units[unit].entry(at)?;
         match entry.tag() {
-            gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type => {
-                self.member(of, offset, path, depth)
-            }
+            tag if is_structure(tag) => self.member(of, offset, path, depth),
             gimli::DW_TAG_array_type => {
                 let Some(element) = self.type_of(unit, &entry)? else {
                     return Ok(());
@@ -163,38 +260,39 @@ impl Members {
     }
 
     fn member(&self, of: Type, offset: u64, path: &mut String, depth: usize) -> Parsed<()> {
-        let (unit, at) = of;
+        // Of a union, the first one says it.
+        for (name, start, of) in self.members_of(of)? {
+            let size = self.size_of(of, 0)?.unwrap_or(0);
+            if (start..start + size.max(1)).contains(&offset) {
+                path.push_str(&name);
+                return self.descend(of, offset - start, path, depth + 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// The members of a structure: `.name`, or nothing for what it inherits; where, and of which type.
+    fn members_of(&self, (unit, at): Type) -> Parsed<Vec<(String, u64, Type)>> {
         let mut tree = self.units[unit].entries_tree(Some(at))?;
         let mut children = tree.root()?.children();
-        let mut inside = None;
+        let mut members = Vec::new();
         while let Some(child) = children.next()? {
             let entry = child.entry();
             let tag = entry.tag();
             if tag != gimli::DW_TAG_member && tag != gimli::DW_TAG_inheritance {
                 continue;
             }
-            let (Some(start), Some(of)) = (offset_of(entry)?, self.type_of(unit, entry)?) else {
-                continue;
-            };
-            let size = self.size_of(of, 0)?.unwrap_or(0);
-            // Of a union, the first one says it.
-            if (start..start + size.max(1)).contains(&offset) {
-                let name = match entry.attr_value(gimli::DW_AT_name)? {
-                    Some(name) if tag == gimli::DW_TAG_member => {
-                        let name = self.dwarf.attr_string(&self.units[unit], name)?;
-                        format!(".{}", gimli::Reader::to_string_lossy(&name)?)
-                    }
-                    _ => String::new(),
-                };
-                inside = Some((name, of, offset - start));
-                break;
+            if let (Some(start), Some(of)) = (offset_of(entry)?, self.type_of(unit, entry)?) {
+                let name = self.entry_name(unit, entry)?;
+                let name = name.filter(|_| tag == gimli::DW_TAG_member);
+                members.push((
+                    name.map_or_else(String::new, |name| format!(".{name}")),
+                    start,
+                    of,
+                ));
             }
         }
-        let Some((name, of, rest)) = inside else {
-            return Ok(());
-        };
-        path.push_str(&name);
-        self.descend(of, rest, path, depth + 1)
+        Ok(members)
     }
 
     /// How many elements an array has in each of its dimensions.
@@ -252,6 +350,13 @@ fn offset_of(entry: &Entry) -> Parsed<Option<u64>> {
     let start = entry.attr_value(gimli::DW_AT_data_member_location)?;
     // Members of unions have none.
     Ok(start.map_or(Some(0), |start| start.udata_value()))
+}
+
+fn is_structure(tag: gimli::DwTag) -> bool {
+    matches!(
+        tag,
+        gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type
+    )
 }
 
 fn is_alias(tag: gimli::DwTag) -> bool {
