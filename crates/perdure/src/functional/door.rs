@@ -363,7 +363,7 @@ impl<W: Watcher> Memory for Door<'_, W> {
         let (physical, is_pool) = self.translate(address, Access::Load)?;
         if is_pool {
             let at = self.at(retired);
-            (self.watcher).flushes(physical, Flush::Instruction(operation), &at);
+            self.pauses |= !(self.watcher).flushes(physical, Flush::Instruction(operation), &at);
         }
         Ok(())
     }
@@ -374,8 +374,8 @@ impl<W: Watcher> Memory for Door<'_, W> {
             let (physical, is_pool) = self.translate(at, Access::Store)?;
             if is_pool {
                 let at = self.at(retired);
-                self.watcher
-                    .flushes(physical & !(LINE - 1), Flush::NonTemporal, &at);
+                let line = physical & !(LINE - 1);
+                self.pauses |= !self.watcher.flushes(line, Flush::NonTemporal, &at);
             }
         }
         Ok(())
