@@ -30,7 +30,7 @@ pub trait Watcher: Clone {
         let _ = (address, bytes);
     }
 
-    /// A line is written back. False: the machine shall come back soon afterwards, so that it can be looked at.
+    /// A line is written back. False: the machine shall come back soon afterwards, to be looked at.
     fn flushes(&mut self, address: u64, how: Flush, at: &At) -> bool {
         let _ = (address, how, at);
         true
