@@ -227,3 +227,17 @@ def test_power_fails_before_each_flush_that_needs_no_fence(
     report = json.loads(ended.stdout)
     assert ended.status == status
     assert report["points"]["found"] == report["points"]["exhaustively"] == 4
+
+
+def test_pools_to_begin_with_are_there_and_stay_as_they_are(
+    command: Command, tmp_path: Path
+) -> None:
+    pools = tmp_path / "pools"
+    domain = ("--set", "persistence.domain=eadr")
+    run = ("run", "--machine", "x86-pm", "--design", "ideal", *domain, "--pmem", pools)
+    assert command(*run, "--", PUSHES, POOL, "3").status == 0
+    before = (pools / "x").read_bytes()
+    status, report = check(command, "2", "no-fence", options=(*DUMP, "--pmem", str(pools)))
+    assert status == 0 and report["uncut"]["operations"] == 2
+    assert (pools / "x").read_bytes() == before
+    assert check(command, "2", "no-fence")[0] == 1
