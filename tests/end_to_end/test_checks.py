@@ -1,11 +1,13 @@
 """`perdure check`: mistakes of a small program are found, and it without them is not accused.
 
-Always true here: the program is `pushes`; which store is to blame is asked of its source.
+Always true here: the program is `pushes` where no other is written out; which store is to blame is
+asked of its source.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,39 @@ PUSHES = PROGRAMS / "guests/pushes"
 SOURCE = (REPOSITORY / "tests/guests/pushes.c").read_text().splitlines()
 POOL = "/pmem/x"
 DUMP = ("--dump", f"{PUSHES} {POOL} dump")
+
+FLUSHES_WITHOUT_FENCES = """
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "perdure.h"
+
+static volatile uint64_t *pool;
+
+static void set(int line)
+{
+    pool[8 * line] = 1;
+    perdure_clflush(&pool[8 * line]);
+}
+
+int main(int count, char **words)
+{
+    (void)words;
+    const int file = open("/pmem/x", O_RDWR | O_CREAT, 0600);
+    if (ftruncate(file, 4096) != 0) {
+        return 2;
+    }
+    pool = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (count > 1) {
+        return pool[8 * FLAG] == 1 && pool[8 * DATA] != 1 ? 3 : 0;
+    }
+    for (int line = 0; line < 4; line++) {
+        set(line);
+    }
+    return 0;
+}
+"""
+"""Recovery expects the line DATA to be durable before the line FLAG is."""
 
 
 def check(command: Command, *words: str, options: tuple[str, ...] = DUMP) -> tuple[int, Any]:
@@ -198,3 +233,29 @@ def test_a_recovery_that_fails_by_itself_is_no_bug(command: Command) -> None:
     assert ended.status == 2
     assert "recovery fails on the pool that the program leaves" in ended.stderr
     assert "usage: pushes" in ended.stderr
+
+
+@pytest.mark.parametrize(("data", "flag", "status"), [(0, 1, 0), (1, 0, 1)])
+def test_power_fails_before_each_flush_that_needs_no_fence(
+    data: int, flag: int, status: int, command: Command, compiled: Callable[[str], Path]
+) -> None:
+    source = FLUSHES_WITHOUT_FENCES.replace("DATA", str(data)).replace("FLAG", str(flag))
+    program = compiled(source)
+    ended = command("check", "--json", "-", "--", program, "--then", program, "recover")
+    report = json.loads(ended.stdout)
+    assert ended.status == status
+    assert report["points"]["found"] == report["points"]["exhaustively"] == 4
+
+
+def test_pools_to_begin_with_are_there_and_stay_as_they_are(
+    command: Command, tmp_path: Path
+) -> None:
+    pools = tmp_path / "pools"
+    domain = ("--set", "persistence.domain=eadr")
+    run = ("run", "--machine", "x86-pm", "--design", "ideal", *domain, "--pmem", pools)
+    assert command(*run, "--", PUSHES, POOL, "3").status == 0
+    before = (pools / "x").read_bytes()
+    status, report = check(command, "2", "no-fence", options=(*DUMP, "--pmem", str(pools)))
+    assert status == 0 and report["uncut"]["operations"] == 2
+    assert (pools / "x").read_bytes() == before
+    assert check(command, "2", "no-fence")[0] == 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -240,7 +240,7 @@ def check(
         raise PerdureError("--watch writes a report each time: not of one --state, nor --json -")
     words, recovers = split_then(program)
     subject = checking.Subject(
-        machine_of(machine, "ideal", guest, None, Engine.fast),
+        replace(machine_of(machine, "ideal", guest, None, Engine.fast), pmem=guest.pmem),
         words,
         then=recovers,
         checker=_words("--check", judges.check),

@@ -325,19 +325,18 @@ impl Watcher for Recorder {
         self.changed = true;
     }
 
-    fn flushes(&mut self, address: u64, how: Flush, at: &At) {
+    fn flushes(&mut self, address: u64, how: Flush, at: &At) -> bool {
         let line = address & !(LINE - 1);
         if how == Flush::Instruction(CacheBlock::Zero) {
-            return;
+            return true;
         }
         self.flushes += 1;
         if let (Flush::Instruction(_), Some(again)) = (how, self.pending.is_clean(line)) {
             self.waste.flushes(at, again);
         }
-        if self.pending.would_settle(line, how) {
-            self.point(Reason::Flush, at);
-        }
+        let found = self.pending.would_settle(line, how) && self.point(Reason::Flush, at);
         self.settle(|pending, durable| pending.flush(line, how, at, durable));
+        !found
     }
 
     fn fences(&mut self, wait: Wait, at: &At) -> bool {

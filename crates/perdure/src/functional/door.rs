@@ -391,7 +391,7 @@ impl<W: Watcher> Memory for Door<'_, W> {
         let (physical, is_pool) = self.translate(address, Access::Load)?;
         if is_pool {
             let at = self.at(retired);
-            (self.watcher).flushes(physical, Flush::Instruction(operation), &at);
+            self.pauses |= !(self.watcher).flushes(physical, Flush::Instruction(operation), &at);
         }
         Ok(())
     }
@@ -402,8 +402,8 @@ impl<W: Watcher> Memory for Door<'_, W> {
             let (physical, is_pool) = self.translate(at, Access::Store)?;
             if is_pool {
                 let at = self.at(retired);
-                self.watcher
-                    .flushes(physical & !(LINE - 1), Flush::NonTemporal, &at);
+                let line = physical & !(LINE - 1);
+                self.pauses |= !self.watcher.flushes(line, Flush::NonTemporal, &at);
             }
         }
         Ok(())

@@ -59,7 +59,7 @@ impl<W: Watcher> perdure_linux::Machine for KernelDoor<'_, W> {
 
     fn persist(&mut self, physical: Range<u64>) {
         for line in physical.step_by(LINE_BYTES) {
-            self.watcher.flushes(line, Flush::Kernel, &self.at);
+            self.pauses |= !self.watcher.flushes(line, Flush::Kernel, &self.at);
         }
     }
 

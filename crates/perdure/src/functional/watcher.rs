@@ -30,12 +30,13 @@ pub trait Watcher: Clone {
         let _ = (address, bytes);
     }
 
-    /// A line is written back.
-    fn flushes(&mut self, address: u64, how: Flush, at: &At) {
+    /// A line is written back. False: the machine shall come back soon afterwards, to be looked at.
+    fn flushes(&mut self, address: u64, how: Flush, at: &At) -> bool {
         let _ = (address, how, at);
+        true
     }
 
-    /// Something waits. False: the machine shall come back soon afterwards, so that it can be looked at.
+    /// Something waits. False: as above.
     fn fences(&mut self, fence: Wait, at: &At) -> bool {
         let _ = (fence, at);
         true
