@@ -62,6 +62,8 @@ fn nothing_else_is_a_branch() {
 #[test]
 fn a_record_is_what_champsim_reads() {
     let step = Step {
+        retired: 0,
+        began: 0,
         address: 0x1_0000,
         observed: Observed {
             class: Class::Atomic,
@@ -71,7 +73,7 @@ fn a_record_is_what_champsim_reads() {
         written: [0x2000, 0],
         read: [0x2000, 0, 0, 0],
     };
-    let record = step.encoded(false);
+    let record = encoded(&step, false);
     assert_eq!(record[..8], 0x1_0000u64.to_le_bytes());
     assert_eq!(record[8..16], [0, 0, 44, 0, 42, 43, 0, 0]);
     assert_eq!(record[16..24], 0x2000u64.to_le_bytes());
