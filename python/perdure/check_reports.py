@@ -141,9 +141,12 @@ def _bug(number: int, bug: Bug, is_new: bool) -> Iterator[tuple[str, str]]:
 
 def wasted(report: Check) -> Iterator[str]:
     """What is done for nothing."""
+    counts: dict[tuple[str, str], int] = {}
     for row in report["waste"]:
-        what, times = row["what"].replace("-", " "), f"{row['count']:,} times"
-        yield f"{what}, {'once' if row['count'] == 1 else times}: {where(row['place'])}"
+        named = (row["what"].replace("-", " "), where(row["place"]))
+        counts[named] = counts.get(named, 0) + row["count"]
+    for (what, place), count in counts.items():
+        yield f"{what}, {'once' if count == 1 else f'{count:,} times'}: {place}"
 
 
 def _wasted(report: Check) -> Iterator[tuple[str, str]]:

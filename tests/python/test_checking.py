@@ -144,6 +144,13 @@ def test_what_is_missing_is_said_where_both_stores_come_from(defect, lost, kept,
     assert marks[-1].kind == "power"
 
 
+def test_what_is_done_for_nothing_at_one_place_is_one_line():
+    row = {"what": "flushed-twice", "count": 3, "place": PLACE, "stack": None}
+    rows = [row, {**row, "place": {**PLACE, "pc": "0x12"}}, {**row, "count": 1, "place": UNKNOWN}]
+    lines = list(check_reports.wasted({**REPORT, "waste": rows}))
+    assert lines == ["flushed twice, 6 times: fill (list.c:7)", "flushed twice, once: 0x20"]
+
+
 def test_where_call_stacks_do_not_meet_the_store_itself_is_named():
     stranger = with_stack([at("other", 9), at("thread", 80)], 200)
     bug = {**BUG, "defect": "missing-fence", "lost": [FILL], "kept": [stranger]}

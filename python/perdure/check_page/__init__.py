@@ -75,6 +75,12 @@ class Lines:
     words: Sequence[Changed]
 
 
+def need() -> None:
+    """Says so if a page cannot be made here."""
+    with extras.need_reports("a page"):
+        import jinja2  # noqa: F401
+
+
 def page(
     report: Check, new: set[str], command: Sequence[str] = (), sources: Sources | None = None
 ) -> str:
