@@ -53,9 +53,10 @@ def told(bug: Bug) -> Iterator[tuple[int, str]]:
     for line in bug["detail"]:
         yield 1, printable(line)
     for one in bug["lost"]:
-        yield from _store("not durable", one, "{place}: {found}, newest {newest}")
+        yield from _store("not durable", one, "{place}: {found}, newest {newest}", one["words"])
     for one in bug["kept"]:
-        yield from _store(kept_words(bug), one, "{place}: {newest}, before {found}")
+        said, words = "{place}: {newest}, before {found}", found_whole(bug, one)
+        yield from _store(kept_words(bug), one, said, words)
     for mark in belongs(bug):
         yield 0, f"{mark.text} {mark.beside} {where(mark.place)}"
     yield 0, at_point(bug)
@@ -67,11 +68,22 @@ def again(bug: Bug) -> str:
     return f"--state '{bug['state']}'"
 
 
-def _store(what: str, one: Store, said: str) -> Iterator[tuple[int, str]]:
+def found_whole(bug: Bug, kept: Store) -> list[Word]:
+    """The words of a store that is kept, where nothing of their line is lost."""
+    line = word_places(kept)
+    return [] if line in map(word_places, bug["lost"]) else kept["words"]
+
+
+def word_places(one: Store) -> list[str]:
+    """Where the words of a store's line lie."""
+    return [word_place(one, word) for word in one["words"]]
+
+
+def _store(what: str, one: Store, said: str, words: list[Word]) -> Iterator[tuple[int, str]]:
     yield 0, f"{what}: the store in {where(one['place'])}, to {place_of(one)}"
-    for word in one["words"][:WORDS_SHOWN]:
+    for word in words[:WORDS_SHOWN]:
         yield 1, said.format(place=word_place(one, word), **word)
-    rest = len(one["words"]) - WORDS_SHOWN
+    rest = len(words) - WORDS_SHOWN
     if rest > 0:
         yield 1, f"… and {rest} words more of this line"
     if called := callers(one):

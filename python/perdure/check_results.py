@@ -22,6 +22,8 @@ class Place(TypedDict):
 class Word(TypedDict):
     """Eight bytes of a line: as the recovery found them, and as they were stored last.
 
+    Where a store was kept, recovery found the newest ones, and `found` is what it would have found
+    without the store; unless another one to the same line was lost.
     `part` is the member of a structure, where a pointer of the program leads to one there.
     """
 

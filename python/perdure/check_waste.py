@@ -16,13 +16,19 @@ if TYPE_CHECKING:
 
 
 def rows(report: Check) -> Iterator[str]:
-    """What was done for nothing, a line each; the dearest first."""
-    for row in sorted(report["waste"], key=lambda row: -(row["cycles"] or 0)):
-        what = str(row["what"]).replace("-", " ")
-        times = "once" if row["count"] == 1 else f"{row['count']:,} times"
-        count = plural(row["count"], "byte") if row["what"] == "never-read" else times
-        cycles = "" if row["cycles"] is None else f", {row['cycles']:,} cycles"
-        yield f"{what}, {count}{cycles}: {where(row['place'])}"
+    """What was done for nothing, a line for each place; the dearest first."""
+    counts: dict[tuple[str, str], int] = {}
+    cycles: dict[tuple[str, str], int] = {}
+    for row in report["waste"]:
+        named = (row["what"], where(row["place"]))
+        counts[named] = counts.get(named, 0) + row["count"]
+        cycles[named] = cycles.get(named, 0) + (row["cycles"] or 0)
+    for (what, place), spent in sorted(cycles.items(), key=lambda one: -one[1]):
+        count = counts[what, place]
+        times = "once" if count == 1 else f"{count:,} times"
+        of = plural(count, "byte") if what == "never-read" else times
+        cost = f", {spent:,} cycles" if spent else ""
+        yield f"{what.replace('-', ' ')}, {of}{cost}: {place}"
 
 
 def costs(report: Check) -> Iterator[str]:

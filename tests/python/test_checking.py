@@ -11,6 +11,7 @@ from perdure import (
     PerdureError,
     api,
     check_exchange,
+    check_page,
     check_reports,
     check_watch,
     check_words,
@@ -152,6 +153,31 @@ def test_what_is_missing_is_said_where_both_stores_come_from(defect, lost, kept,
     marks = list(check_words.marks(bug))
     assert [mark.kind for mark in marks[:2]] == ["lost", "kept"]
     assert marks[-1].kind == "power"
+
+
+def test_words_of_a_torn_line_are_told_once_as_recovery_found_them():
+    bug = {**BUG, "defect": "torn", "lost": [FILL], "kept": [{**FILL, "offset": 72}]}
+    told = [text for _, text in check_reports.told(bug)]
+    assert [text for text in told if "node.key" in text] == [
+        "x+0x40 node.key: 0000000000000000, newest 0100000000000000"
+    ]
+    assert [line.columns[1] for line in check_page.memory(bug)] == ["newest: what was volatile"]
+    apart = {**bug, "kept": [{**FILL, "offset": 136}]}
+    assert "x+0x80 node.key: 0100000000000000, before 0000000000000000" in [
+        text for _, text in check_reports.told(apart)
+    ]
+    assert [line.columns[1] for line in check_page.memory(apart)][1:] == ["found"]
+
+
+def test_what_is_done_for_nothing_at_one_place_is_one_line():
+    row = {"what": "flushed-twice", "count": 3, "cycles": 20, "place": PLACE, "stack": None}
+    unknown = {**row, "count": 1, "cycles": None, "place": UNKNOWN}
+    rows = [unknown, row, {**row, "place": {**PLACE, "pc": "0x12"}}]
+    lines = list(check_waste.rows({**REPORT, "waste": rows}))
+    assert lines == [
+        "flushed twice, 6 times, 40 cycles: fill (list.c:7)",
+        "flushed twice, once: 0x20",
+    ]
 
 
 def test_where_call_stacks_do_not_meet_the_store_itself_is_named():

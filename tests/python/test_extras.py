@@ -67,6 +67,7 @@ def test_what_power_cuts_need_works(words, tmp_path):
         (("reproduce", "picl"), "a reproduction needs "),
         (("sensitivity", "picl"), "an experiment needs polars"),
         (("compare", "--out", "out", "--", "program"), "a figure needs altair"),
+        (("check", "--html", "page.html", "--", "program"), "a page needs jinja2"),
         (("demo",), "a figure needs altair"),
         (("cut", "--scheduler", "tcp://x:1", "--", "program"), "a Dask cluster needs d"),
         (("hunt", "--scheduler", "tcp://x:1"), "a Dask cluster needs d"),

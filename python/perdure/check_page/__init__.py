@@ -18,7 +18,7 @@ from perdure.source_excerpts import Line, Sources
 from perdure.tables import number
 
 if TYPE_CHECKING:
-    from perdure.check_results import Bug, Check, Store
+    from perdure.check_results import Bug, Check, Store, Word
 
 FOLDER = Path(__file__).parent
 OPEN = 3
@@ -73,6 +73,12 @@ class Lines:
     what: str
     columns: tuple[str, str]
     words: Sequence[Changed]
+
+
+def need() -> None:
+    """Says so if a page cannot be made here."""
+    with extras.need_reports("a page"):
+        import jinja2  # noqa: F401
 
 
 def page(
@@ -182,18 +188,20 @@ def steps(bug: Bug) -> Iterator[Step]:
 
 def memory(bug: Bug) -> Iterator[Lines]:
     """Persistent memory as it was, each line once."""
-    seen = set()
-    for stores, what, columns in (
-        (bug["lost"], "not durable", ("found: what was durable", "newest: what was volatile")),
-        (bug["kept"], check_words.kept_words(bug), ("before", "found")),
-    ):
-        for one in stores:
-            words = tuple(_changed(one))
-            if words and words not in seen:
-                seen.add(words)
-                yield Lines(f"{what}: {check_words.where(one['place'])}", columns, words)
+    lost, kept = ("found: what was durable", "newest: what was volatile"), ("before", "found")
+    shown = [("not durable", one, one["words"], lost) for one in bug["lost"]]
+    found = check_reports.found_whole
+    words = check_words.kept_words(bug)
+    shown += [(words, one, found(bug, one), kept) for one in bug["kept"]]
+    for what, one, changed, columns in shown:
+        if changed:
+            yield Lines(
+                f"{what}: {check_words.where(one['place'])}", columns, _changed(one, changed)
+            )
 
 
-def _changed(one: Store) -> Iterator[Changed]:
-    for word in one["words"]:
-        yield Changed(check_reports.word_place(one, word), word["found"], word["newest"])
+def _changed(one: Store, words: Sequence[Word]) -> list[Changed]:
+    return [
+        Changed(check_reports.word_place(one, word), word["found"], word["newest"])
+        for word in words
+    ]

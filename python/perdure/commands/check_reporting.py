@@ -65,6 +65,8 @@ class Reports:
         """Says what is wrong with them, while nothing has run."""
         if self.update_baseline and self.baseline is None:
             raise PerdureError("--update-baseline: say by --baseline FILE where it is")
+        if self.html is not None:
+            check_page.need()
         for option, path in self.files():
             outputs.check_folder(path.parent, option, [path.name])
         for folder in self.sources or ():

@@ -160,11 +160,11 @@ class Asked:
     def tell(self, report: Check, before: Check | None = None) -> int:
         """Writes what was found, first of all what was not so before; the exit status."""
         new = {bug["id"] for bug in report["bugs"]} - self.reports.known()
-        self.reports.write(report, new)
         if before is not None:
             _print(check_watch.difference(before, report), self.json_file)
         _print(check_reports.lines(report, new), self.json_file)
         render.write_json(report, self.json_file)
+        self.reports.write(report, new)
         return int(bool(new))
 
     def follow(self) -> NoReturn:
