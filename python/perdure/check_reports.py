@@ -55,6 +55,7 @@ def at_point(bug: Bug) -> str:
     during = "" if point["operation"] is None else f", during operation {point['operation']}"
     if point["in_recovery"]:
         during = f" of {point['in_recovery']}, after it had failed{during}"
+    during += f", {point['instructions']:,} instructions after the start"
     if reason == "end":
         return f"power fails when the program has ended{during}"
     what = {"fence": "before the fence in", "flush": "before the flush in"}.get(

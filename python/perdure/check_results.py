@@ -47,11 +47,13 @@ class Store(TypedDict):
 
 
 class Point(TypedDict):
-    """When power fails."""
+    """When power fails: after so many instructions of the run, and operations that had begun."""
 
     number: int
     reason: str
     operation: int | None
+    instructions: Instructions
+    operations: int
     place: Place | None
     stack: list[Place] | None
     in_recovery: str | None

@@ -129,6 +129,23 @@ class Bounds:
             show_default="4",
         ),
     ] = None
+    memory: Annotated[
+        int | None,
+        typer.Option(
+            "--memory",
+            parser=_positive,
+            metavar="MIB",
+            help="Recoveries for which there is no room in so much are run again, later.",
+        ),
+    ] = None
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            "--continue",
+            metavar="FILE",
+            help="Keep there what was explored; the same command goes on from it.",
+        ),
+    ] = None
 
     def limits(self) -> checking.Limits:
         """The same, as calls take it."""

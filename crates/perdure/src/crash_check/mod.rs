@@ -13,6 +13,8 @@ mod campaign;
 mod cause;
 mod done;
 mod explore;
+mod kept;
+mod memory;
 mod nested;
 mod oracle;
 mod pending;
@@ -27,6 +29,7 @@ mod uncut;
 mod waste;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use perdure_designs::layout::Layout;
@@ -38,6 +41,7 @@ use crate::error::{Error, parsed};
 use crate::functional::World;
 use crate::observer::Observer;
 use crate::request::Request;
+use memory::Memory;
 use recovery::{Recoveries, Which};
 pub use rules::Model;
 use uncut::Uncut;
@@ -84,6 +88,12 @@ pub struct Asked {
     /// How many orders of a program's threads are tried.
     #[serde(default)]
     pub schedules: Option<u64>,
+    /// MiB that simulated memory and what waits may take.
+    #[serde(default)]
+    pub memory: Option<u64>,
+    /// The file in which is kept what was done, and from which a check goes on.
+    #[serde(default)]
+    pub keep: Option<PathBuf>,
 }
 
 /// A request made ready.
@@ -94,8 +104,13 @@ struct Prepared {
 
 impl Prepared {
     /// What recovers, none of which has been started yet.
-    fn recoveries(&self, patience: u64) -> Recoveries {
-        Recoveries::new(self.uncut.world.clone(), self.programs.clone(), patience)
+    fn recoveries(&self, patience: u64, memory: Memory) -> Recoveries {
+        Recoveries::new(
+            self.uncut.world.clone(),
+            self.programs.clone(),
+            patience,
+            memory,
+        )
     }
 }
 
@@ -122,6 +137,7 @@ impl Asked {
             ("--states", self.states),
             ("--states-of-a-point", self.states_of_a_point),
             ("--patience", self.patience),
+            ("--memory", self.memory),
         ] {
             if value == Some(0) {
                 return refused(format!("{name} 0: must be at least 1"));

@@ -166,6 +166,8 @@ fn bug(cause: &Cause, (points, symptoms): (u64, &BTreeSet<&String>), pools: &[Po
             "number": cause.point,
             "reason": reason(cause.reason),
             "operation": cause.operation,
+            "instructions": cause.until.instructions,
+            "operations": cause.until.operations,
             "place": innermost(at),
             "stack": at,
             "in_recovery": cause.in_recovery.as_ref().map(|(which, ..)| which.name()),

@@ -144,6 +144,15 @@ impl Uncut {
 }
 
 impl Surveyed {
+    /// A digest of what is seen of the run: another run has another one.
+    pub fn digest(&self) -> u64 {
+        let recorder = &self.recorder;
+        let counts = [self.life.instructions, recorder.stores, recorder.flushes];
+        let points = self.points.iter().map(|(_, stack)| *stack);
+        let numbers = counts.into_iter().chain(points);
+        xxh3_64(&numbers.flat_map(u64::to_le_bytes).collect::<Vec<_>>())
+    }
+
     /// Call stacks of what is done for nothing.
     pub fn waste(&self) -> Result<Stacks, Error> {
         let counts = self.recorder.waste.counts.values();
