@@ -24,6 +24,7 @@ from perdure import (
     PerdureError,
     _core,
     api,
+    bench_check,
     bench_cuts,
     bench_misses,
     guard,
@@ -36,7 +37,7 @@ from perdure import (
 )
 from perdure.calibration import CalibratedRun, Calibration, children_seconds, host, own_seconds
 from perdure.commands.shared import finish
-from perdure.options import JsonOption
+from perdure.options import JobsOption, JsonOption, processors
 from perdure.tables import Sheet, judged, number, table
 
 if TYPE_CHECKING:
@@ -480,4 +481,20 @@ def cuts_command(
     outputs.check_folder(out)
     report = bench_cuts.cuts(out, count=cuts, repeat=repeat, console=terminal.errors())
     _print(bench_cuts.tables(report), report.as_json(), json_file)
+    finish(0, report.interrupted)
+
+
+@app.command("check")
+def check_command(
+    json_file: JsonOption = None,
+    cuts: Annotated[
+        int, typer.Option("--cuts", min=2, metavar="N", help="Of the larger campaign.")
+    ] = bench_check.CUTS,
+    jobs: JobsOption = None,
+    out: OutOption = BUILT,
+) -> None:
+    """Measure what perdure check costs the host, beside power cuts of the same program."""
+    outputs.check_folder(out)
+    report = bench_check.checks(out, (cuts, jobs or processors()), terminal.errors())
+    _print(bench_check.tables(report), report.as_json(), json_file)
     finish(0, report.interrupted)

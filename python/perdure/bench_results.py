@@ -205,3 +205,43 @@ class BenchCuts(TypedDict):
     repeat: int
     interrupted: bool
     cases: list[Cuts]
+
+
+class Checked(TypedDict):
+    """What a check of a program costs the host, and power cuts of the same program beside it.
+
+    `seconds` and `states_per_second` are by the clock, on `jobs` host threads. Of the processor's
+    time, `first_seconds` is a check that ends with its first failure point, `check_seconds` the
+    whole one, `first_cut_seconds` a campaign of one cut, and `cuts_seconds` one of `cuts`;
+    `state_seconds` and `cut_seconds` are each further one, and `cut_states` is their ratio.
+    """
+
+    name: str
+    source: str
+    arguments: list[str]
+    instructions: Instructions
+    points: int
+    explored: int
+    coverage: float
+    states: int
+    state_instructions: float
+    jobs: int
+    seconds: Seconds
+    first_states: int
+    first_seconds: Seconds
+    check_seconds: Seconds
+    cuts: int
+    first_cut_seconds: Seconds
+    cuts_seconds: Seconds
+    states_per_second: float
+    state_seconds: Seconds
+    cut_seconds: Seconds
+    cut_states: float | None
+
+
+class BenchCheck(TypedDict):
+    """`perdure bench check`."""
+
+    machine: str
+    interrupted: bool
+    cases: list[Checked]

@@ -54,12 +54,17 @@ class Store(TypedDict):
 
 
 class Point(TypedDict):
-    """When power fails: before that instruction."""
+    """When power fails: before that instruction of what runs then, be it the program or a recovery.
+
+    The program has come so many instructions far, and has begun so many operations.
+    """
 
     number: int
     instruction: Instructions
     reason: str
     operation: int | None
+    instructions: Instructions
+    operations: int
     place: Place | None
     stack: list[Place] | None
     in_recovery: str | None

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from perdure import _core
+from perdure.explanation import plural
 
 if TYPE_CHECKING:
     from perdure.check_results import Bug, Place, Store
@@ -94,6 +95,7 @@ def at_point(bug: Bug) -> str:
     during = "" if point["operation"] is None else f", during operation {point['operation']}"
     if point["in_recovery"]:
         during = f" of {point['in_recovery']}, after it had failed{during}"
+    during += f", {plural(point['instructions'], 'instruction')} after the start"
     if reason == "end":
         return f"power fails when the program has ended{during}"
     what = {"fence": "before the fence in", "flush": "before the flush in"}.get(

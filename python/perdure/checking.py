@@ -27,13 +27,15 @@ TOKENS = 5
 
 @dataclass(frozen=True)
 class Limits:
-    """How far a check goes."""
+    """How far a check goes, in how many MiB, and the file by which it can be continued."""
 
     states: int | None = None
     minutes: float | None = None
     states_of_a_point: int | None = None
     patience: int | None = None
     schedules: int | None = None
+    memory: int | None = None
+    keep: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def check(
 ) -> Check:
     """What goes wrong when power fails while a program runs or, if `nested`, recovers."""
     given = {key: value for key, value in vars(limits or Limits()).items() if value is not None}
-    asked = json.dumps({**subject.request(), "nested": nested, **given})
+    asked = json.dumps({**subject.request(), "nested": nested, **given}, default=str)
     with notebook.following("check", progress) as show:
         answer: Check = json.loads(_core.check(asked, show))
     answer["on_machine"] = None

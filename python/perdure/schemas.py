@@ -54,6 +54,7 @@ def kinds() -> Mapping[str, tuple[Any, str]]:
         "bench-speed": (bench_results.BenchSpeed, "perdure bench speed"),
         "bench-fork": (bench_results.BenchFork, "perdure bench fork"),
         "bench-cuts": (bench_results.BenchCuts, "perdure bench cuts"),
+        "bench-check": (bench_results.BenchCheck, "perdure bench check"),
         "bench-misses": (bench_results.BenchMisses, "perdure bench misses"),
     }
 

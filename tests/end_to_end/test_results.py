@@ -16,7 +16,7 @@ from conftest import REPOSITORY, Command
 from typer.testing import CliRunner
 
 import perdure
-from perdure import _core, bench, bench_cuts, bench_misses, hunting, litmus, schemas
+from perdure import _core, bench, bench_check, bench_cuts, bench_misses, hunting, litmus, schemas
 
 EPOCHS = "epoch.instructions=500000"
 
@@ -168,6 +168,13 @@ def test_benchmarks_have_their_schemas(monkeypatch: pytest.MonkeyPatch, tmp_path
     cuts = benchmark(written, "cuts", "--cuts", "2", "--repeat", "1")
     check("bench-cuts", cuts)
     assert cuts["cases"][0]["at"] > 0 and cuts["cases"][0]["thousand_runs"] > 1
+    transfers = bench_check.Case("transfers", "bench/transfers.c", ("12", "10"))
+    monkeypatch.setattr(bench_check, "CASES", (transfers,))
+    checked = benchmark(written, "check", "--cuts", "2")
+    check("bench-check", checked)
+    (one,) = checked["cases"]
+    assert one["explored"] == one["points"] > 4 * 12
+    assert one["coverage"] == 1 and one["states"] >= one["points"] and one["jobs"] >= 1
     forks = benchmark(written, "fork")
     check("bench-fork", forks)
     assert [one["design"] for one in forks["forks"]] == list(bench.FORK_DESIGNS)

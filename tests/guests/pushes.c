@@ -28,7 +28,7 @@
 #define MAP_SYNC 0x80000
 #endif
 
-enum { NODES = 256, MAGIC = 0x9054e5 };
+enum { NODES = 256, LATE = 9, MAGIC = 0x9054e5 };
 
 struct node {
     uint64_t key, next;
@@ -73,7 +73,7 @@ static void fill(uint64_t index, uint64_t key, uint64_t next)
     node->key = key;
     node->next = next;
     node->check = key ^ next ^ MAGIC;
-    if (makes("no-fence")) {
+    if (makes("no-fence") || (makes("late") && index >= LATE)) {
         perdure_clwb(node);
     } else if (!makes("no-flush") && !makes("hangs")) {
         persist(node, sizeof *node);

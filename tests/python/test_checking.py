@@ -13,6 +13,7 @@ from perdure import (
     check_exchange,
     check_page,
     check_reports,
+    check_waste,
     check_watch,
     check_words,
     checking,
@@ -45,6 +46,8 @@ BUG = {
     "point": {
         "number": 1,
         "instruction": 300,
+        "instructions": 300,
+        "operations": 4,
         "reason": "fence",
         "operation": 4,
         "place": UNKNOWN,

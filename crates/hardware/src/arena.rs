@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use crate::line::{LINE_BYTES, Line, cut_at};
 pub use crate::pages::PAGE_BYTES;
-use crate::pages::Pages;
+use crate::pages::{self, Pages};
 
 /// A digest of an image: equal images have equal digests, different ones almost certainly not
 /// (128 bits).
@@ -37,6 +37,11 @@ impl Digest {
             .wrapping_sub(Self::of_line(address, old))
             .wrapping_add(Self::of_line(address, new));
     }
+}
+
+/// What the bytes of all arenas of this process take of the host's memory; what copies share counts once.
+pub fn bytes_in_use() -> u64 {
+    pages::bytes_in_use()
 }
 
 /// A range and its digest, if one is being kept.

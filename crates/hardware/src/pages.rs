@@ -36,6 +36,14 @@ const SLAB_BYTES: usize = 64 << 20;
 struct Zero([u8; CHUNK_BYTES]);
 static ZERO: Zero = Zero([0; CHUNK_BYTES]);
 
+/// Bytes of all chunks of all arrays.
+static IN_USE: AtomicU64 = AtomicU64::new(0);
+
+/// What all arrays of this process take of the host's memory, those counted once that share.
+pub(crate) fn bytes_in_use() -> u64 {
+    IN_USE.load(Relaxed)
+}
+
 /// A sparse array of bytes.
 #[derive(Debug)]
 pub(crate) struct Pages {
@@ -122,6 +130,7 @@ impl Clone for Directory {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
+        IN_USE.fetch_sub(CHUNK_BYTES as u64, Relaxed);
         self.pool.free().returned.push(self.bytes);
     }
 }
@@ -141,6 +150,7 @@ impl Pool {
             // SAFETY: a whole chunk that is nobody else's.
             None => unsafe { bytes.write_bytes(0, CHUNK_BYTES) },
         }
+        IN_USE.fetch_add(CHUNK_BYTES as u64, Relaxed);
         Chunk {
             bytes,
             pool: Arc::clone(self),

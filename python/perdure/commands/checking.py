@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -127,6 +128,23 @@ class Bounds:
             metavar="N",
             help="Orders in which a program's threads take turns.",
             show_default="4",
+        ),
+    ] = None
+    memory: Annotated[
+        int | None,
+        typer.Option(
+            "--memory",
+            parser=_positive,
+            metavar="MIB",
+            help="Recoveries for which there is no room in so much are run again, later.",
+        ),
+    ] = None
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            "--continue",
+            metavar="FILE",
+            help="Keep there what was explored; the same command goes on from it.",
         ),
     ] = None
 

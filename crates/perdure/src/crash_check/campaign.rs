@@ -5,6 +5,7 @@
 
 mod inner;
 mod reads;
+mod shorten;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use serde_json::Value;
 use super::cause;
 use super::done::{Done, Outline};
 use super::explore::{Choices, Explorer, Failed};
+use super::kept::Keeper;
+use super::memory::Memory;
 use super::oracle::Expected;
 use super::record::{Keeps, Point};
 use super::recovery::{End, Life, Recoveries, Which};
@@ -48,7 +51,10 @@ pub fn run(
         return refused("interrupted before the program had ended; nothing was checked");
     };
     is_checkable(&surveyed)?;
-    let mut recoveries = prepared.recoveries(asked.patience_for(surveyed.life.instructions));
+    let memory = Memory::new(asked.memory);
+    memory.suffices(asked.jobs())?;
+    let patience = asked.patience_for(surveyed.life.instructions);
+    let mut recoveries = prepared.recoveries(patience, memory.clone());
     let usual = on_the_whole_pool(&recoveries, &surveyed)?;
     recoveries.patience = asked.patience_for(usual);
     let schedules = if surveyed.machine.has_threads {
@@ -56,21 +62,29 @@ pub fn run(
     } else {
         1
     };
-    let mut done = Done {
-        read: reads::on_the_whole_pool(&recoveries, &surveyed.life)?,
-        ..Done::default()
+    let (mut keeper, mut done) = match &asked.keep {
+        None => (None, Done::default()),
+        Some(path) => {
+            let (keeper, done) = Keeper::open(path, asked, &surveyed)?;
+            (Some(keeper), done)
+        }
     };
-    explore(
-        asked,
-        &prepared.uncut,
-        (recoveries, observer, started),
-        &surveyed,
-        &mut done,
-    )?;
-    for schedule in 1..schedules {
+    let whole = reads::on_the_whole_pool(&recoveries, &surveyed.life)?;
+    done.read.merge(&whole);
+    let begun = done.run.unwrap_or(0);
+    if begun == 0 {
+        explore(
+            asked,
+            &prepared.uncut,
+            (recoveries, observer, started),
+            &surveyed,
+            (&mut done, keeper.as_mut()),
+        )?;
+    }
+    for schedule in u64::max(begun, 1)..schedules {
         let uncut = prepared.uncut.with_schedule(schedule);
         // Another order of the threads is another run, which leaves other tables of pools.
-        let recoveries = prepared.recoveries(asked.patience_for(usual));
+        let recoveries = prepared.recoveries(asked.patience_for(usual), memory.clone());
         let Some(surveyed) = uncut.survey(observer)? else {
             done.interrupted = true;
             break;
@@ -86,7 +100,7 @@ pub fn run(
             &uncut,
             (recoveries, observer, started),
             &surveyed,
-            &mut done,
+            (&mut done, keeper.as_mut()),
         )?;
     }
     done.settle();
@@ -99,7 +113,7 @@ fn explore(
     uncut: &Uncut,
     (recoveries, observer, started): (Recoveries, &dyn Observer, Instant),
     surveyed: &Surveyed,
-    done: &mut Done,
+    (done, keeper): (&mut Done, Option<&mut Keeper>),
 ) -> Result<(), Error> {
     let mut campaign = Campaign {
         asked,
@@ -113,9 +127,12 @@ fn explore(
             ..Expected::default()
         },
         done,
+        keeper,
     };
     campaign.explore_all(surveyed)?;
-    done.look_up(uncut)
+    campaign.keep(true)?;
+    campaign.shorten(surveyed)?;
+    campaign.done.look_up(uncut)
 }
 
 /// Refuses what no check can be made of.
@@ -187,6 +204,21 @@ fn on_the_whole_pool(recoveries: &Recoveries, surveyed: &Surveyed) -> Result<u64
     Ok(most)
 }
 
+/// Who explores the points of a run.
+fn explorer<'e>(
+    asked: &Asked,
+    uncut: &Uncut,
+    (recoveries, expected): (&'e Recoveries, &'e Expected),
+) -> Explorer<'e> {
+    Explorer {
+        recoveries,
+        expected,
+        states: asked.states_at_a_point(),
+        seed: asked.seed(),
+        schedule: uncut.number,
+    }
+}
+
 /// A check under way.
 struct Campaign<'c> {
     asked: &'c Asked,
@@ -196,6 +228,7 @@ struct Campaign<'c> {
     started: Instant,
     expected: Expected,
     done: &'c mut Done,
+    keeper: Option<&'c mut Keeper>,
 }
 
 impl Campaign<'_> {
@@ -213,13 +246,34 @@ impl Campaign<'_> {
         for place in (1..others.len()).rev() {
             others.swap(place, random.below(place as u64 + 1) as usize);
         }
-        self.done.planned += surveyed.points.len() as u64;
-        self.done.stacks.extend(&stacks);
+        if self.done.comes_to(self.uncut.number) {
+            self.done.planned += surveyed.points.len() as u64;
+            self.done.stacks.extend(&stacks);
+        }
+        let mut before = self.done.points_of_run as usize;
         for points in first.chunks(ROUND).chain(others.chunks(ROUND)) {
+            if before >= points.len() {
+                before -= points.len();
+                continue;
+            }
             if !self.goes_on() {
                 break;
             }
-            self.round(surveyed, points)?;
+            // Points before these were explored when the check was interrupted.
+            let mut known = std::mem::take(&mut before);
+            self.round(surveyed, points, &mut |campaign, batch| {
+                let new = &batch[known.min(batch.len())..];
+                known -= batch.len() - new.len();
+                if new.is_empty() {
+                    return Ok(true);
+                }
+                let goes_on = campaign.goes_on();
+                if goes_on {
+                    campaign.explore(new)?;
+                    campaign.keep(false)?;
+                }
+                Ok(goes_on)
+            })?;
         }
         self.done.limited = !self.done.interrupted && self.done.points < self.done.planned;
         Ok(())
@@ -237,8 +291,22 @@ impl Campaign<'_> {
             && self.asked.minutes.is_none_or(|most| minutes < most)
     }
 
-    /// Runs the program again, and explores some of its points.
-    fn round(&mut self, surveyed: &Surveyed, points: &[usize]) -> Result<(), Error> {
+    /// Writes what was done where it is kept.
+    fn keep(&mut self, is_last: bool) -> Result<(), Error> {
+        match &mut self.keeper {
+            Some(keeper) => keeper.write(self.done, is_last),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs the program again, for some of its points, which are visited in batches; as long as whoever
+    /// visits them says so.
+    fn round(
+        &mut self,
+        surveyed: &Surveyed,
+        points: &[usize],
+        visit: &mut dyn FnMut(&mut Self, &[Point]) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
         let has_images = !self.expected.wholes.is_empty();
         let needs_dumps = self.recoveries.programs.contains_key(&Which::Dump);
         let mut keeps = Keeps::default();
@@ -275,10 +343,9 @@ impl Campaign<'_> {
             let (ready, later): (Vec<_>, Vec<_>) = waiting.drain(..).partition(known);
             waiting = later;
             for batch in ready.chunks(BATCH) {
-                if !self.goes_on() {
+                if !visit(self, batch)? {
                     return Ok(());
                 }
-                self.explore(batch)?;
             }
             let oldest = waiting.first().and_then(|point| point.phase.before);
             self.expected
@@ -290,10 +357,10 @@ impl Campaign<'_> {
     /// Shows what is in the pool between operations.
     fn dump(&mut self, images: &[(usize, Pool, u64)]) -> Result<(), Error> {
         let shown = parallel::map(self.asked.jobs(), images, |(number, pool, table)| {
-            let mut engine = Engine::default();
             let none = BTreeMap::new();
             let mut life = self.recoveries.start(Which::Dump, (pool, *table), &none)?;
-            let life = life.live_out(&mut engine, self.recoveries.patience)?;
+            let patience = self.recoveries.patience;
+            let life = (self.recoveries).with_engine(|engine| life.live_out(engine, patience))?;
             if life.end != End::Status(0) {
                 return refused(format!(
                     "check: the dump fails between two operations, with no power cut at all: {}{}",
@@ -314,24 +381,16 @@ impl Campaign<'_> {
             .map(|point| Choices::new(point, model))
             .collect();
         self.look_who_reads(&choices)?;
-        let explorer = Explorer {
-            recoveries: &self.recoveries,
-            expected: &self.expected,
-            states: self.asked.states_at_a_point(),
-            seed: self.asked.seed(),
-            schedule: self.uncut.number,
-        };
+        let explorer = explorer(self.asked, self.uncut, (&self.recoveries, &self.expected));
         let jobs = self.asked.jobs();
         let explored = parallel::map(jobs, &choices, |choices| {
-            explorer.explore(choices, &mut Engine::default())
+            (self.recoveries).with_engine(|engine| explorer.explore(choices, engine))
         })?;
         let mut new: Vec<(usize, &Failed, Outline)> = Vec::new();
         for (number, (point, one)) in points.iter().zip(&explored).enumerate() {
             self.done.add(point, one);
             for (outline, failed) in &one.failures {
-                let count = self.done.outlines.entry(outline.clone()).or_default();
-                *count += 1;
-                if *count == 1 {
+                if self.done.seen(outline, point.number, failed) {
                     new.push((number, failed, outline.clone()));
                 }
             }
@@ -340,7 +399,8 @@ impl Campaign<'_> {
         self.done.unexplained += new.len().saturating_sub(room) as u64;
         new.truncate(room);
         let causes = parallel::map(jobs, &new, |(number, failed, _)| {
-            cause::find(&explorer, &choices[*number], failed, &mut Engine::default())
+            (self.recoveries)
+                .with_engine(|engine| cause::find(&explorer, &choices[*number], failed, engine))
         })?;
         for (cause, (_, _, outline)) in causes.into_iter().zip(new) {
             self.done.found(cause, outline);

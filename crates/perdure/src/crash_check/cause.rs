@@ -6,14 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::done::Outline;
 use super::explore::{Choices, Explorer, Failed, lost};
+use super::kept;
 use super::nested::Inner;
 use super::oracle::Wrong;
 use super::parts::Parts;
 use super::pending::Store;
 use super::places::{Place, innermost};
-use super::record::Reason;
+use super::record::{Reason, Until};
 use super::recovery::Which;
 use super::uncut::{Stacks, parts, stacks};
 use crate::error::Error;
@@ -27,7 +30,7 @@ pub const WORD: usize = 8;
 const LINES: usize = 48;
 
 /// What the program should have done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Defect {
     /// Nothing flushes the line between the store and the point.
     MissingFlush,
@@ -44,13 +47,14 @@ pub enum Defect {
 }
 
 /// A store that was lost or kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Involved {
     /// The line.
     pub line: u64,
     /// The store.
     pub store: Store,
     /// What the line had without it and later ones, and what it has newest.
+    #[serde(with = "kept::lines")]
     pub bytes: [super::pending::Bytes; 2],
     /// Stores of the line that are lost with it.
     pub lost: usize,
@@ -76,7 +80,7 @@ impl Involved {
 }
 
 /// A cause.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Cause {
     /// What is missing.
     pub defect: Defect,
@@ -92,6 +96,8 @@ pub struct Cause {
     pub reason: Reason,
     /// What comes next.
     pub at: At,
+    /// How long the run is until power fails.
+    pub until: Until,
     /// The program's number of the operation that was under way.
     pub operation: Option<u64>,
     /// Versions of lines.
@@ -202,6 +208,7 @@ pub fn find(
         point: point.number,
         reason: point.reason,
         at: point.at,
+        until: point.until,
         operation: (point.phase.operation).map(|number| operations[number].number),
         versions,
         in_recovery: None,

@@ -4,8 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::cause::{self, Cause};
-use super::explore::Explored;
+use super::explore::{Explored, Failed};
 use super::record::Point;
 use super::recovery::Which;
 use super::uncut::Uncut;
@@ -16,8 +18,14 @@ use crate::error::Error;
 pub type Outline = (String, BTreeSet<u64>);
 
 /// What was done.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct Done {
+    /// Which run it is at, the first being 0; none before it.
+    pub run: Option<u64>,
+    /// Points of that run that were explored.
+    pub points_of_run: u64,
+    /// Of that run: where failures of a kind were seen first, and the first of them there.
+    pub earliest: BTreeMap<Outline, (u64, Failed)>,
     /// Points that there are, in all runs.
     pub planned: u64,
     /// The call stacks that they have.
@@ -51,8 +59,10 @@ pub struct Done {
     /// What else there is to say.
     pub notices: Vec<String>,
     /// The user has stopped it.
+    #[serde(skip)]
     pub interrupted: bool,
     /// A limit has.
+    #[serde(skip)]
     pub limited: bool,
 }
 
@@ -81,6 +91,29 @@ impl Done {
             cause.name_parts(&parts);
         }
         Ok(())
+    }
+
+    /// Comes to a run. True if that is new.
+    pub fn comes_to(&mut self, run: u64) -> bool {
+        let is_new = self.run != Some(run);
+        if is_new {
+            self.run = Some(run);
+            self.points_of_run = 0;
+            self.earliest.clear();
+        }
+        is_new
+    }
+
+    /// Failures of a kind were seen at a point. True if these are the first.
+    pub fn seen(&mut self, outline: &Outline, point: u64, failed: &Failed) -> bool {
+        let earliest = self.earliest.entry(outline.clone());
+        let earliest = earliest.or_insert_with(|| (point, failed.clone()));
+        if point < earliest.0 {
+            *earliest = (point, failed.clone());
+        }
+        let count = self.outlines.entry(outline.clone()).or_default();
+        *count += 1;
+        *count == 1
     }
 
     /// A cause was found for failures of a kind, or none.
@@ -135,6 +168,7 @@ impl Done {
     /// What came of a point.
     pub fn add(&mut self, point: &Point, explored: &Explored) {
         self.points += 1;
+        self.points_of_run += 1;
         self.exhaustive += u64::from(explored.exhaustive);
         self.coverage += explored.coverage;
         self.states += explored.states;

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use perdure_hardware::random::Random;
+use serde::{Deserialize, Serialize};
 
 use super::cause;
 use super::done::Outline;
 use super::oracle::{Expected, Wrong};
 use super::pending::Version;
 use super::record::Point;
-use super::recovery::{Came, Recoveries, UnderWay, Which};
+use super::recovery::{Apart, Came, Life, Recoveries, UnderWay, Which};
 use super::rules::Model;
 use crate::error::Error;
 use crate::functional::Engine;
@@ -61,7 +62,7 @@ impl<'p> Choices<'p> {
 }
 
 /// A recovery that went wrong.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Failed {
     /// How.
     pub wrong: Wrong,
@@ -93,9 +94,51 @@ pub struct Explored {
 }
 
 /// A program of a chain, and how far it is.
+#[derive(Clone)]
 struct Path {
     which: Which,
     life: UnderWay,
+    /// What was decided on the way there, of all programs of the chain.
+    ways: Vec<u16>,
+}
+
+/// A path that waits.
+enum Waiting {
+    /// As it is.
+    Here(Path),
+    /// By what was decided on the way there: it is run once more.
+    Known { first: Which, ways: Vec<u16> },
+}
+
+/// How far a path came.
+enum Step {
+    /// To what has to be decided.
+    Apart(Apart),
+    /// To the start of the next program.
+    Follows(UnderWay),
+    /// To its end, where something is wrong or nothing.
+    Ended(Box<Life>, Option<Wrong>),
+}
+
+impl Path {
+    /// It goes one of the ways that there are.
+    fn takes(&mut self, apart: &Apart, way: u16) {
+        self.ways.push(way);
+        self.life.takes(apart, usize::from(way));
+    }
+
+    /// What looks at the recovered pool is next.
+    fn follow(&mut self, life: UnderWay) {
+        (self.which, self.life) = (Which::Check, life);
+    }
+}
+
+/// Where a chain begins: what is started on what a failure left.
+fn first_of(which: Which) -> Which {
+    match which {
+        Which::Dump => Which::Dump,
+        Which::Recovery | Which::Check => Which::Recovery,
+    }
 }
 
 /// Who explores.
@@ -143,11 +186,9 @@ impl Explorer<'_> {
         engine: &mut Engine,
         explored: &mut Explored,
     ) -> Result<(), Error> {
-        let point = choices.point;
-        let pool = (&point.durable, point.table);
-        let life = self.recoveries.start(which, pool, &choices.lines)?;
-        let mut waiting = vec![Path { which, life }];
-        let mut random = Random::new(self.seed ^ point.number.wrapping_mul(0x9e37_79b9));
+        let mut waiting = vec![Waiting::Here(self.begin(which, choices)?)];
+        let seed = self.seed ^ choices.point.number.wrapping_mul(0x9e37_79b9);
+        let mut random = Random::new(seed);
         let mut left = self.states;
         explored.alike = 0;
         while left > 0 && explored.alike < ALIKE_MAX {
@@ -158,8 +199,12 @@ impl Explorer<'_> {
                 let picked = random.below(waiting.len() as u64) as usize;
                 Some(waiting.swap_remove(picked))
             };
-            let Some(path) = next else {
-                return Ok(());
+            let path = match next {
+                None => return Ok(()),
+                Some(Waiting::Here(path)) => path,
+                Some(Waiting::Known { first, ways }) => {
+                    self.again(first, &ways, choices, engine)?
+                }
             };
             let ended = self.go_on(path, choices, engine, &mut waiting, explored)?;
             left -= u64::from(ended);
@@ -173,30 +218,49 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// Goes on with one. True if it came to its end.
-    fn go_on(
+    /// A path on which nothing is decided.
+    fn begin(&self, which: Which, choices: &Choices) -> Result<Path, Error> {
+        let point = choices.point;
+        let pool = (&point.durable, point.table);
+        Ok(Path {
+            which,
+            life: self.recoveries.start(which, pool, &choices.lines)?,
+            ways: Vec::new(),
+        })
+    }
+
+    /// A path that was given up for want of memory, from its beginning to where it was.
+    fn again(
         &self,
-        mut path: Path,
+        first: Which,
+        ways: &[u16],
         choices: &Choices,
         engine: &mut Engine,
-        waiting: &mut Vec<Path>,
-        explored: &mut Explored,
-    ) -> Result<bool, Error> {
-        let which = path.which;
-        let apart =
-            |ways: Vec<UnderWay>| ways.into_iter().rev().map(move |life| Path { which, life });
-        let life = match path.life.go_on(engine, self.recoveries.patience) {
-            Came::Apart(ways) => {
-                waiting.extend(apart(ways));
-                return Ok(false);
+    ) -> Result<Path, Error> {
+        let mut path = self.begin(first, choices)?;
+        while path.ways.len() < ways.len() {
+            match self.step(&mut path, choices, engine)? {
+                Step::Apart(apart) => path.takes(&apart, ways[path.ways.len()]),
+                Step::Follows(life) => path.follow(life),
+                Step::Ended(..) => {
+                    return Err(Error::Defect("a recovery went another way again".into()));
+                }
             }
+        }
+        Ok(path)
+    }
+
+    /// Goes on to what comes next.
+    fn step(&self, path: &mut Path, choices: &Choices, engine: &mut Engine) -> Result<Step, Error> {
+        let which = path.which;
+        let life = match path.life.go_on(engine, self.recoveries.patience) {
+            Came::Apart(apart) => return Ok(Step::Apart(apart)),
             Came::Ended(life) => life,
         };
         if which == Which::Recovery && !life.has_gone_on {
             for whole in self.expected.wholes_at(choices.point) {
-                if let Some(ways) = path.life.ask(whole) {
-                    waiting.extend(apart(ways));
-                    return Ok(false);
+                if let Some(apart) = path.life.ask(whole) {
+                    return Ok(Step::Apart(apart));
                 }
             }
         }
@@ -205,13 +269,33 @@ impl Explorer<'_> {
             which == Which::Recovery && self.recoveries.programs.contains_key(&Which::Check);
         if wrong.is_none() && follows {
             let machine = self.recoveries.boot(Which::Check, life.pool)?;
-            let life = path.life.followed_by(machine);
-            waiting.push(Path {
-                which: Which::Check,
-                life,
-            });
-            return Ok(false);
+            return Ok(Step::Follows(path.life.followed_by(machine)));
         }
+        Ok(Step::Ended(life, wrong))
+    }
+
+    /// Goes on with one. True if it came to its end.
+    fn go_on(
+        &self,
+        mut path: Path,
+        choices: &Choices,
+        engine: &mut Engine,
+        waiting: &mut Vec<Waiting>,
+        explored: &mut Explored,
+    ) -> Result<bool, Error> {
+        let (life, wrong) = match self.step(&mut path, choices, engine)? {
+            Step::Apart(apart) => {
+                self.part(path, &apart, waiting);
+                return Ok(false);
+            }
+            Step::Follows(life) => {
+                path.follow(life);
+                waiting.push(Waiting::Here(path));
+                return Ok(false);
+            }
+            Step::Ended(life, wrong) => (life, wrong),
+        };
+        let which = path.which;
         explored.states += 1;
         explored.instructions += life.instructions;
         explored.coverage += path.life.weight;
@@ -238,6 +322,30 @@ impl Explorer<'_> {
         Ok(true)
     }
 
+    /// All ways that a path can take wait; the first one last, which will be gone on with. As many as there
+    /// is room for wait as they are.
+    fn part(&self, path: Path, apart: &Apart, waiting: &mut Vec<Waiting>) {
+        let ways = u16::try_from(apart.ways()).unwrap_or(u16::MAX);
+        for way in (1..ways).rev() {
+            waiting.push(if self.recoveries.memory.has_room() {
+                let mut path = path.clone();
+                path.takes(apart, way);
+                Waiting::Here(path)
+            } else {
+                let decided = path.ways.iter().copied();
+                Waiting::Known {
+                    first: first_of(path.which),
+                    ways: decided.chain([way]).collect(),
+                }
+            });
+        }
+        if ways > 0 {
+            let mut path = path;
+            path.takes(apart, 0);
+            waiting.push(Waiting::Here(path));
+        }
+    }
+
     /// Whether something goes wrong where everything is decided: what.
     pub fn fails(
         &self,
@@ -248,10 +356,7 @@ impl Explorer<'_> {
     ) -> Result<Option<Wrong>, Error> {
         let point = choices.point;
         let lines = choices.decided(versions);
-        let first = match which {
-            Which::Dump => Which::Dump,
-            Which::Recovery | Which::Check => Which::Recovery,
-        };
+        let first = first_of(which);
         let pool = (&point.durable, point.table);
         let mut life = self.recoveries.start(first, pool, &lines)?;
         let ended = life.live_out(engine, self.recoveries.patience)?;

@@ -14,6 +14,8 @@ mod cause;
 mod costs;
 mod done;
 mod explore;
+mod kept;
+mod memory;
 mod nested;
 mod oracle;
 mod parts;
@@ -30,6 +32,7 @@ mod unread;
 mod waste;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use perdure_designs::layout::Layout;
@@ -41,6 +44,7 @@ use crate::error::{Error, parsed};
 use crate::functional::World;
 use crate::observer::Observer;
 use crate::request::Request;
+use memory::Memory;
 use recovery::{Recoveries, Which};
 pub use rules::Model;
 use uncut::Uncut;
@@ -87,6 +91,12 @@ pub struct Asked {
     /// How many orders of a program's threads are tried.
     #[serde(default)]
     pub schedules: Option<u64>,
+    /// MiB that simulated memory and what waits may take.
+    #[serde(default)]
+    pub memory: Option<u64>,
+    /// The file in which is kept what was done, and from which a check goes on.
+    #[serde(default)]
+    pub keep: Option<PathBuf>,
 }
 
 /// A request made ready.
@@ -97,8 +107,13 @@ struct Prepared {
 
 impl Prepared {
     /// What recovers, none of which has been started yet.
-    fn recoveries(&self, patience: u64) -> Recoveries {
-        Recoveries::new(self.uncut.world.clone(), self.programs.clone(), patience)
+    fn recoveries(&self, patience: u64, memory: Memory) -> Recoveries {
+        Recoveries::new(
+            self.uncut.world.clone(),
+            self.programs.clone(),
+            patience,
+            memory,
+        )
     }
 }
 
@@ -125,6 +140,7 @@ impl Asked {
             ("--states", self.states),
             ("--states-of-a-point", self.states_of_a_point),
             ("--patience", self.patience),
+            ("--memory", self.memory),
         ] {
             if value == Some(0) {
                 return refused(format!("{name} 0: must be at least 1"));

@@ -3,7 +3,7 @@
 //! Always true here: what an inner failure leaves is judged as what the outer one left, for nothing new has
 //! been acknowledged in between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::explore::Choices;
@@ -12,7 +12,7 @@ use super::recovery::{Recoveries, Which};
 use super::rules::Model;
 use super::uncut::stack_digest;
 use crate::error::Error;
-use crate::functional::{Engine, Functional, Stop};
+use crate::functional::{Functional, Stop};
 
 /// A recovery in which power fails.
 #[derive(Clone)]
@@ -25,63 +25,93 @@ pub struct Inner {
     pub point: Point,
     /// Its place among all of that recovery.
     pub number: u64,
-    /// Its call stack.
-    pub stack: u64,
     /// The machine that began to recover.
     pub began: Arc<Functional>,
 }
 
-/// The failure points of a recovery that finds this.
-pub fn points_of(
-    recoveries: &Recoveries,
-    model: Model,
-    which: Which,
-    choices: &Choices,
-    found: &BTreeMap<u64, usize>,
-    engine: &mut Engine,
-) -> Result<Vec<Inner>, Error> {
-    let outer = choices.point;
-    let life = recoveries.start(
-        which,
-        (&outer.durable, outer.table),
-        &choices.decided(found),
-    )?;
-    let began = Arc::new(life.into_machine());
-    let mut machine = (*began).clone();
-    let keeps = Keeps {
-        all: true,
-        ..Keeps::default()
-    };
-    let mut recorder = Recorder::new(model, machine.pool.clone(), Arc::new(keeps));
-    let mut stacks = Vec::new();
-    while let Stop::Watcher = machine.run(&mut recorder, engine, recoveries.patience) {
-        if recorder.seen.take().is_some() {
-            stacks.push(stack_digest(&machine));
-        }
+/// A recovery that is to be watched: which, and what it finds.
+pub struct Watched<'c> {
+    /// What recovers.
+    pub which: Which,
+    /// Where power failed first.
+    pub choices: &'c Choices<'c>,
+    /// Lines with their versions, else the newest.
+    pub found: &'c BTreeMap<u64, usize>,
+}
+
+impl Watched<'_> {
+    /// The machine that begins to recover.
+    fn began(&self, recoveries: &Recoveries) -> Result<Functional, Error> {
+        let outer = self.choices.point;
+        let lines = self.choices.decided(self.found);
+        let life = recoveries.start(self.which, (&outer.durable, outer.table), &lines)?;
+        Ok(life.into_machine())
     }
-    let inner = recorder.kept.into_iter().zip(stacks);
-    inner
-        .map(|(point, stack)| {
+
+    /// Lets it recover, and keeps some of its points. The numbers and call stacks of all of them.
+    fn watch(
+        &self,
+        recoveries: &Recoveries,
+        model: Model,
+        (machine, keeps): (&mut Functional, Keeps),
+    ) -> (Vec<Point>, Vec<(u64, u64)>) {
+        let mut recorder = Recorder::new(model, machine.pool.clone(), Arc::new(keeps));
+        let mut stacks = Vec::new();
+        recoveries.with_engine(|engine| {
+            while let Stop::Watcher = machine.run(&mut recorder, engine, recoveries.patience) {
+                if let Some(seen) = recorder.seen.take() {
+                    stacks.push((seen.number, stack_digest(machine)));
+                }
+            }
+        });
+        (recorder.kept, stacks)
+    }
+
+    /// The numbers of its failure points, with their call stacks.
+    pub fn stacks(&self, recoveries: &Recoveries, model: Model) -> Result<Vec<(u64, u64)>, Error> {
+        let mut machine = self.began(recoveries)?;
+        Ok(self
+            .watch(recoveries, model, (&mut machine, Keeps::default()))
+            .1)
+    }
+
+    /// Some of its failure points, by number.
+    pub fn points(
+        &self,
+        recoveries: &Recoveries,
+        model: Model,
+        numbers: BTreeSet<u64>,
+    ) -> Result<Vec<Inner>, Error> {
+        let began = Arc::new(self.began(recoveries)?);
+        let mut machine = (*began).clone();
+        let keeps = Keeps {
+            points: numbers,
+            ..Keeps::default()
+        };
+        let (kept, _) = self.watch(recoveries, model, (&mut machine, keeps));
+        let outer = self.choices.point;
+        let inner = kept.into_iter().map(|point| {
             // A recovery that has changed the table of pools leaves one that nobody has seen.
             let table = match point.table {
                 0 => outer.table,
                 _ => recoveries.new_table(),
             };
-            Ok(Inner {
-                which,
-                found: found.clone(),
+            Inner {
+                which: self.which,
+                found: self.found.clone(),
                 number: point.number,
                 point: Point {
                     phase: phase_of(&point.phase, &outer.phase),
                     number: outer.number,
+                    until: outer.until,
                     table,
                     ..point
                 },
-                stack,
                 began: Arc::clone(&began),
-            })
-        })
-        .collect()
+            }
+        });
+        Ok(inner.collect())
+    }
 }
 
 /// The operations around a point of a recovery: those around the outer one, unless the recovery has gone on

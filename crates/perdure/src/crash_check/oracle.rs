@@ -6,12 +6,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
+use super::kept;
 use super::record::{Operation, Phase, Point, Whole};
 use super::recovery::{End, Life, Which};
 use crate::functional::Pool;
 
 /// What is wrong with a recovery.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Wrong {
     /// It did not end well.
     End(Which, End),
@@ -20,6 +23,7 @@ pub enum Wrong {
         /// What it shows.
         found: Vec<u8>,
         /// What it might.
+        #[serde(with = "kept::shared")]
         allowed: Vec<Arc<Vec<u8>>>,
         /// An operation was under way.
         under_way: bool,

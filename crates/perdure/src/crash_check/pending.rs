@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use perdure_hardware::line::LINE_BYTES;
 use perdure_linux::ThreadId;
+use serde::{Deserialize, Serialize};
 
 use super::rules::Model;
 use crate::functional::{At, Flush, Wait};
@@ -28,11 +29,12 @@ pub const VERSIONS_MAX: usize = 256;
 const STORES_MAX: usize = 1024;
 
 /// A store, or several that are taken for one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Store {
     /// Which bytes it writes.
     pub mask: u64,
     /// The line's bytes, of which these count.
+    #[serde(with = "serde_bytes")]
     pub bytes: Bytes,
     /// Who made it, and where.
     pub at: At,

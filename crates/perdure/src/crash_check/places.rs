@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use perdure_linux::Kernel;
 use perdure_linux::SpaceId;
 use perdure_linux::inspect::LoadedFile;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::code_place::{Frame, Sources};
 use crate::functional::Functional;
@@ -16,7 +16,7 @@ use crate::functional::Functional;
 const HEADER: &str = "perdure.h";
 
 /// A place in a program.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The address.
     pub pc: String,

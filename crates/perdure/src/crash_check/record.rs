@@ -12,6 +12,7 @@ use std::sync::Arc;
 use perdure_hardware::line::{LINE_BYTES, pieces};
 use perdure_linux::ThreadId;
 use perdure_riscv::{CacheBlock, Mark};
+use serde::{Deserialize, Serialize};
 
 use super::pending::{Bytes, History, Pending};
 use super::rules::Model;
@@ -22,7 +23,7 @@ use crate::functional::{At, Flush, Pool, Wait, Watcher};
 const LINE: u64 = LINE_BYTES as u64;
 
 /// Why a failure point is one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
     /// Something waits behind it until flushed lines are durable.
     Fence,
@@ -56,6 +57,15 @@ pub struct Operation {
     pub overlaps: bool,
 }
 
+/// How long a run is until power fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Until {
+    /// Instructions that were retired.
+    pub instructions: u64,
+    /// Operations that had begun.
+    pub operations: u64,
+}
+
 /// A failure point that is kept.
 #[derive(Clone)]
 pub struct Point {
@@ -65,6 +75,8 @@ pub struct Point {
     pub reason: Reason,
     /// What comes next, where.
     pub at: At,
+    /// How long the run is until there; of a point of a recovery, until the power failed first.
+    pub until: Until,
     /// What is durable.
     pub durable: Pool,
     /// What is not.
@@ -98,8 +110,6 @@ pub struct Whole {
 /// What is to be kept of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Keeps {
-    /// All points.
-    pub all: bool,
     /// Points, by number.
     pub points: BTreeSet<u64>,
     /// Images between operations.
@@ -190,11 +200,15 @@ impl Recorder {
         self.points += 1;
         let phase = self.phase;
         self.seen = Some(Seen { number, phase });
-        if self.keeps.all || self.keeps.points.contains(&number) {
+        if self.keeps.points.contains(&number) {
             self.kept.push(Point {
                 number,
                 reason,
                 at: *at,
+                until: Until {
+                    instructions: at.retired,
+                    operations: self.operations.len() as u64,
+                },
                 durable: self.durable.clone(),
                 lines: self.pending.lines().clone(),
                 covered: self.pending.covered(),

@@ -11,10 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use perdure_hardware::line::pieces;
 use perdure_linux::pools::PoolSource;
 use perdure_linux::{ExitReport, Program};
+use serde::{Deserialize, Serialize};
 
+use super::memory::{Fork, Memory};
 use super::pending::Version;
 use super::record::Whole;
-use super::uncertain::{Uncertain, Untouched};
+use super::uncertain::{Asked, Uncertain, Untouched};
 use crate::error::Error;
 use crate::functional::{Engine, Functional, Pool, Stop, World};
 
@@ -22,7 +24,7 @@ use crate::functional::{Engine, Functional, Pool, Stop, World};
 const TEMPLATES_MAX: usize = 64;
 
 /// What is started after a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Which {
     /// What recovers.
     Recovery,
@@ -59,7 +61,7 @@ impl Which {
 }
 
 /// How a life ended.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum End {
     /// With a status.
     Status(i32),
@@ -141,6 +143,10 @@ pub struct Recoveries {
     pub patience: u64,
     /// Those of the lives of that table that have not touched a pool.
     untouched: Mutex<BTreeMap<(Which, u64), Arc<Functional>>>,
+    /// What was decoded, for whoever runs one next.
+    engines: Mutex<Vec<Engine>>,
+    /// How much may wait.
+    pub memory: Memory,
     /// Numbers of tables that no run of the program has; they are never shown.
     tables: AtomicU64,
 }
@@ -150,6 +156,7 @@ pub struct Recoveries {
 pub struct UnderWay {
     machine: Functional,
     watcher: Uncertain,
+    _counts: Fork,
     /// Its part of all that may happen.
     pub weight: f64,
 }
@@ -158,18 +165,38 @@ pub struct UnderWay {
 pub enum Came {
     /// To its end.
     Ended(Box<Life>),
-    /// To a read by which these differ.
-    Apart(Vec<UnderWay>),
+    /// To a read that differs.
+    Apart(Apart),
+}
+
+/// What has to be decided: one of some ways, each with its versions of a line.
+pub struct Apart {
+    asked: Asked,
+    classes: Vec<Vec<u16>>,
+}
+
+impl Apart {
+    /// How many ways there are.
+    pub fn ways(&self) -> usize {
+        self.classes.len()
+    }
 }
 
 impl Recoveries {
     /// None of them has been started yet.
-    pub fn new(world: World, programs: BTreeMap<Which, Program>, patience: u64) -> Self {
+    pub fn new(
+        world: World,
+        programs: BTreeMap<Which, Program>,
+        patience: u64,
+        memory: Memory,
+    ) -> Self {
         Self {
             world,
             programs,
             patience,
             untouched: Mutex::default(),
+            engines: Mutex::default(),
+            memory,
             tables: AtomicU64::new(1 << 32),
         }
     }
@@ -178,6 +205,16 @@ impl Recoveries {
     pub fn firsts(&self) -> impl Iterator<Item = Which> {
         let all = self.programs.keys().copied();
         all.filter(|which| *which != Which::Check)
+    }
+
+    /// Does something with an engine, which knows what others of its kind have run.
+    pub fn with_engine<T>(&self, work: impl FnOnce(&mut Engine) -> T) -> T {
+        let engines = || self.engines.lock().unwrap_or_else(PoisonError::into_inner);
+        let engine = engines().pop();
+        let mut engine = engine.unwrap_or_default();
+        let done = work(&mut engine);
+        engines().push(engine);
+        done
     }
 
     /// A number for a table of pools that has none.
@@ -201,6 +238,7 @@ impl Recoveries {
         Ok(UnderWay {
             machine,
             watcher: Uncertain::new(lines),
+            _counts: self.memory.fork(),
             weight: 1.0,
         })
     }
@@ -251,6 +289,7 @@ impl Recoveries {
         let mut life = UnderWay {
             machine,
             watcher: Uncertain::default(),
+            _counts: self.memory.fork(),
             weight: 1.0,
         };
         life.live_out(engine, self.patience)
@@ -273,6 +312,7 @@ impl UnderWay {
         Self {
             machine: next,
             watcher: self.watcher.clone(),
+            _counts: self._counts.clone(),
             weight: self.weight,
         }
     }
@@ -299,30 +339,26 @@ impl UnderWay {
         }
     }
 
-    /// Reads bytes of its memory as a program would. What differs by them, if it has to be decided first.
-    pub fn ask(&mut self, whole: &Whole) -> Option<Vec<Self>> {
-        for (at, piece) in pieces(whole.start, whole.bytes as usize) {
-            if !self.watcher.ask(at, piece.len()) {
-                return Some(self.apart());
-            }
-        }
-        None
+    /// Reads bytes of its memory as a program would. What has to be decided first, if anything.
+    pub fn ask(&mut self, whole: &Whole) -> Option<Apart> {
+        let mut parts = pieces(whole.start, whole.bytes as usize);
+        let waits = parts.any(|(at, piece)| !self.watcher.ask(at, piece.len()));
+        waits.then(|| self.apart())
     }
 
-    /// One for each way in which what was asked can be decided.
-    fn apart(&mut self) -> Vec<Self> {
-        let Some(asked) = self.watcher.take_asked() else {
-            return Vec::new();
-        };
-        let classes = self.watcher.ways(asked);
-        let ways = u32::try_from(classes.len()).unwrap_or(u32::MAX);
-        let weight = self.weight / f64::from(ways);
-        let ways = classes.into_iter().map(|class| {
-            let mut way = self.clone();
-            way.weight = weight;
-            way.watcher.decide(&mut way.machine.pool, asked, class);
-            way
-        });
-        ways.collect()
+    fn apart(&mut self) -> Apart {
+        let asked = self.watcher.take_asked();
+        let classes = asked.map(|asked| self.watcher.ways(asked));
+        Apart {
+            asked: asked.unwrap_or_default(),
+            classes: classes.unwrap_or_default(),
+        }
+    }
+
+    /// It goes one of the ways that there are.
+    pub fn takes(&mut self, apart: &Apart, way: usize) {
+        self.weight /= f64::from(u32::try_from(apart.ways()).unwrap_or(u32::MAX));
+        let class = apart.classes[way].clone();
+        (self.watcher).decide(&mut self.machine.pool, apart.asked, class);
     }
 }

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use super::campaign::words;
 use super::cause::Cause;
 use super::explore::Choices;
-use super::nested;
+use super::memory::Memory;
+use super::nested::Watched;
 use super::record::{Keeps, Point};
 use super::recovery::{Recoveries, Which};
 use super::{Asked, Prepared, refused};
@@ -131,20 +132,18 @@ pub fn run(asked: &Asked, prepared: &Prepared, text: &str) -> Result<Value, Erro
         ));
     };
     let patience = asked.patience_for(0);
-    let recoveries = prepared.recoveries(patience);
+    let recoveries = prepared.recoveries(patience, Memory::default());
     let choices = Choices::new(&point, asked.model);
     let lives = match &state.inner {
         None => lives(&recoveries, &choices, &state.versions)?,
         Some((which, number, versions)) => {
-            let points = nested::points_of(
-                &recoveries,
-                asked.model,
-                *which,
-                &choices,
-                &state.versions,
-                &mut Engine::default(),
-            )?;
-            let Some(inner) = points.get(*number as usize) else {
+            let watched = Watched {
+                which: *which,
+                choices: &choices,
+                found: &state.versions,
+            };
+            let points = watched.points(&recoveries, asked.model, [*number].into())?;
+            let Some(inner) = points.first() else {
                 return refused(format!(
                     "--state {text}: that recovery has no failure point {number}"
                 ));

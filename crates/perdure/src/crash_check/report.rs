@@ -171,9 +171,11 @@ fn bug(cause: &Cause, (points, symptoms): (u64, &BTreeSet<&String>), pools: &[Po
         "kept": kept,
         "point": {
             "number": cause.point,
-            "instruction": cause.at.retired,
             "reason": reason(cause.reason),
             "operation": cause.operation,
+            "instruction": cause.at.retired,
+            "instructions": cause.until.instructions,
+            "operations": cause.until.operations,
             "place": innermost(at),
             "stack": at,
             "in_recovery": cause.in_recovery.as_ref().map(|(which, ..)| which.name()),

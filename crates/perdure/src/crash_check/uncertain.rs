@@ -26,7 +26,7 @@ struct Undecided {
 }
 
 /// What a read asks: which version it is, as far as these bytes tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     line: u64,
     mask: u64,
@@ -152,7 +152,7 @@ impl Watcher for Uncertain {
     }
 
     fn may_stop(&self) -> bool {
-        !self.lines.is_empty()
+        self.lines.values().any(|line| line.left.len() > 1)
     }
 
     fn has_stopped(&self) -> bool {

@@ -154,6 +154,15 @@ impl Surveyed {
     pub fn stacks(&self, at: impl IntoIterator<Item = u64>) -> Result<Stacks, Error> {
         self.uncut.stacks(at)
     }
+
+    /// A digest of what is seen of the run: another run has another one.
+    pub fn digest(&self) -> u64 {
+        let recorder = &self.recorder;
+        let counts = [self.life.instructions, recorder.stores, recorder.flushes];
+        let points = self.points.iter().map(|(_, stack)| *stack);
+        let numbers = counts.into_iter().chain(points);
+        xxh3_64(&numbers.flat_map(u64::to_le_bytes).collect::<Vec<_>>())
+    }
 }
 
 /// Call stacks, by how many instructions were retired.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use perdure_hardware::line::{LINE_BYTES, pieces};
+use serde::{Deserialize, Serialize};
 
 use super::pending::mask_of;
 use crate::functional::{At, Pool, Watcher};
@@ -20,16 +21,21 @@ fn place_of(address: u64, size: u64) -> (u64, usize) {
     (address / PAGE, (address % PAGE / size) as usize)
 }
 
+/// Of a page.
+fn no_line() -> Vec<u64> {
+    vec![0; (PAGE / LINE) as usize]
+}
+
 /// Bytes that were read: by page, a bit for each byte of each line.
-#[derive(Clone, Debug, Default)]
-pub struct Read(BTreeMap<u64, Box<[u64; (PAGE / LINE) as usize]>>);
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Read(BTreeMap<u64, Vec<u64>>);
 
 impl Read {
     /// These were.
     pub fn add(&mut self, address: u64, length: usize) {
         for (at, piece) in pieces(address, length) {
             let (page, line) = place_of(at, LINE);
-            let masks = self.0.entry(page).or_insert_with(|| Box::new([0; _]));
+            let masks = self.0.entry(page).or_insert_with(no_line);
             masks[line] |= mask_of((at % LINE) as usize, piece.len());
         }
     }
@@ -37,8 +43,8 @@ impl Read {
     /// And all that somebody else has.
     pub fn merge(&mut self, other: &Self) {
         for (&page, others) in &other.0 {
-            let masks = self.0.entry(page).or_insert_with(|| Box::new([0; _]));
-            for (mask, other) in masks.iter_mut().zip(&**others) {
+            let masks = self.0.entry(page).or_insert_with(no_line);
+            for (mask, other) in masks.iter_mut().zip(others) {
                 *mask |= other;
             }
         }

@@ -5,6 +5,7 @@
 
 use perdure_linux::ThreadId;
 use perdure_riscv::{Barrier, CacheBlock, Mark};
+use serde::{Deserialize, Serialize};
 
 use super::Pool;
 
@@ -65,7 +66,7 @@ pub trait Watcher: Clone {
 }
 
 /// Who does something, and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct At {
     /// The thread.
     pub thread: ThreadId,

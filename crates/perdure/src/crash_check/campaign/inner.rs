@@ -2,16 +2,14 @@
 //!
 //! Always true here: which recoveries are cut follows from their call stacks and their order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::Campaign;
+use super::{Campaign, explorer};
 use crate::crash_check::cause::{self, Cause};
 use crate::crash_check::done::Outline;
 use crate::crash_check::explore::{Choices, Explored, Explorer};
-use crate::crash_check::nested::{self, Inner};
-use crate::crash_check::recovery::Which;
+use crate::crash_check::nested::{Inner, Watched};
 use crate::error::Error;
-use crate::functional::Engine;
 use crate::parallel;
 
 /// Points of recoveries that are explored from each call stack, and causes that are looked for at each.
@@ -28,57 +26,58 @@ impl Campaign<'_> {
         if !self.asked.nested {
             return Ok(Vec::new());
         }
-        let well: Vec<(&Choices, Which, &BTreeMap<u64, usize>)> = (choices.iter().zip(explored))
+        let well: Vec<Watched> = (choices.iter().zip(explored))
             .flat_map(|(choices, one)| {
-                one.well
-                    .iter()
-                    .map(move |(which, found)| (choices, *which, found))
+                (one.well.iter()).map(move |(which, found)| Watched {
+                    which: *which,
+                    choices,
+                    found,
+                })
             })
             .collect();
-        let (recoveries, model) = (&self.recoveries, self.asked.model);
-        let all = parallel::map(self.asked.jobs(), &well, |(choices, which, found)| {
-            nested::points_of(
-                recoveries,
-                model,
-                *which,
-                choices,
-                found,
-                &mut Engine::default(),
-            )
+        let (recoveries, model, jobs) = (&self.recoveries, self.asked.model, self.asked.jobs());
+        let stacks = parallel::map(jobs, &well, |one| one.stacks(recoveries, model))?;
+        let mut few = Vec::new();
+        for (one, stacks) in well.iter().zip(stacks) {
+            let wanted = stacks.into_iter().filter(|(_, stack)| {
+                let count = self
+                    .done
+                    .inner_stacks
+                    .entry((one.which, *stack))
+                    .or_default();
+                *count += 1;
+                *count <= INNER
+            });
+            let numbers: BTreeSet<u64> = wanted.map(|(number, _)| number).collect();
+            if !numbers.is_empty() {
+                few.push((one, numbers));
+            }
+        }
+        let points = parallel::map(jobs, &few, |(one, numbers)| {
+            one.points(recoveries, model, numbers.clone())
         })?;
-        let few = all.into_iter().flatten().filter(|inner| {
-            let count = self
-                .done
-                .inner_stacks
-                .entry((inner.which, inner.stack))
-                .or_default();
-            *count += 1;
-            *count <= INNER
-        });
-        Ok(few.collect())
+        Ok(points.into_iter().flatten().collect())
     }
 
     /// Explores points of recoveries.
     pub(super) fn explore_inner(&mut self, inner: &[Inner]) -> Result<(), Error> {
         let model = self.asked.model;
         let explorer = Explorer {
-            recoveries: &self.recoveries,
-            expected: &self.expected,
             states: self.asked.states_at_a_point() / 4 + 1,
-            seed: self.asked.seed(),
-            schedule: self.uncut.number,
+            ..explorer(self.asked, self.uncut, (&self.recoveries, &self.expected))
         };
         let found = parallel::map(self.asked.jobs(), inner, |inner| {
             let choices = Choices::new(&inner.point, model);
-            let mut engine = Engine::default();
-            let explored = explorer.explore(&choices, &mut engine)?;
-            let mut causes: BTreeMap<Outline, Option<Cause>> = BTreeMap::new();
-            for (outline, failed) in explored.failures.iter().take(INNER_CAUSES) {
-                let cause = cause::find(&explorer, &choices, failed, &mut engine)?;
-                let cause = cause.map(|cause| cause.within(inner));
-                causes.insert(outline.clone(), cause);
-            }
-            Ok((explored, causes))
+            explorer.recoveries.with_engine(|engine| {
+                let explored = explorer.explore(&choices, engine)?;
+                let mut causes: BTreeMap<Outline, Option<Cause>> = BTreeMap::new();
+                for (outline, failed) in explored.failures.iter().take(INNER_CAUSES) {
+                    let cause = cause::find(&explorer, &choices, failed, engine)?;
+                    let cause = cause.map(|cause| cause.within(inner));
+                    causes.insert(outline.clone(), cause);
+                }
+                Ok((explored, causes))
+            })
         })?;
         for (explored, causes) in found {
             self.done.inner_points += 1;

@@ -1,0 +1,173 @@
+"""`perdure check` as a campaign: it goes on where it stopped, and keeps within a bound of memory.
+
+Always true here: whatever a campaign went through, its report is that of one that nobody disturbed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PATIENCE_SECONDS, PROGRAMS, Command, built
+
+pytestmark = pytest.mark.usefixtures("programs")
+
+PUSHES = PROGRAMS / "guests/pushes"
+POOL = "/pmem/x"
+LATE = 9
+"""The operation from which on `pushes` makes the mistake of that name."""
+DUMP = ("--dump", f"{PUSHES} {POOL} dump")
+
+
+def words(*operations: str, options: tuple[object, ...] = ()) -> list[str]:
+    """The words of a check of `pushes`."""
+    program = ("--", PUSHES, POOL, *operations, "--then", PUSHES, POOL, "recover")
+    return [str(word) for word in ("check", *options, "--json", "-", *program)]
+
+
+def check(command: Command, *operations: str, options: tuple[object, ...] = DUMP) -> Any:
+    """The report of a check, but for how long it took."""
+    ended = command(*words(*operations, options=options))
+    assert ended.status in (0, 1), ended.stderr
+    report = json.loads(ended.stdout)
+    del report["host"]
+    return report
+
+
+def refused(command: Command, *operations: str, options: tuple[object, ...]) -> str:
+    """What a check that cannot be made says."""
+    ended = command(*words(*operations, options=options))
+    assert ended.status == 2, ended.stdout
+    return " ".join(ended.stderr.split())
+
+
+@pytest.mark.parametrize("mistake", ["no-flush", "not-idempotent"])
+def test_a_check_goes_on_where_a_limit_ended_it(
+    mistake: str, command: Command, tmp_path: Path
+) -> None:
+    kept = ("--continue", tmp_path / "kept")
+    whole = check(command, "130", mistake)
+    explored, states = [0], 0
+    for _ in range(3):
+        bound = ("--states", str(states + 1))
+        part = check(command, "130", mistake, options=(*DUMP, *kept, *bound))
+        explored.append(part["points"]["explored"])
+        states = part["states"]["run"]
+    assert explored == sorted(set(explored))
+    assert explored[-1] < whole["points"]["explored"]
+    assert check(command, "130", mistake, options=(*DUMP, *kept)) == whole
+    assert check(command, "130", mistake, options=(*DUMP, *kept)) == whole
+
+
+def test_a_check_goes_on_after_it_was_interrupted(command: Command, tmp_path: Path) -> None:
+    file, size = tmp_path / "kept", "160"
+    line = words(size, options=(*DUMP, "--continue", file, "--jobs", "1"))
+    python = [sys.executable, "-m", "perdure.cli", *line]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        python, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        late = time.monotonic() + PATIENCE_SECONDS
+        while not file.exists() and process.poll() is None and time.monotonic() < late:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 130, err
+    part = json.loads(out)
+    assert part["interrupted"]
+    assert 0 < part["points"]["explored"] < part["points"]["found"]
+    whole = check(command, size)
+    assert check(command, size, options=(*DUMP, "--continue", file)) == whole
+
+
+def test_a_file_of_another_check_is_refused_with_what_differs(
+    command: Command, tmp_path: Path
+) -> None:
+    file = tmp_path / "kept"
+    kept = ("--continue", file)
+    check(command, "5", options=kept)
+    for options, says in (
+        (("--seed", "7"), "seed is 1 there, and 7 now"),
+        (("--model", "arm"), 'model is "px86" there, and "arm" now'),
+        (("--states-of-a-point", "9"), "another check"),
+    ):
+        said = refused(command, "5", options=(*kept, *options))
+        assert says in said
+    assert "program is" in refused(command, "6", options=kept)
+    file.write_bytes(file.read_bytes()[:-1])
+    assert "damaged" in refused(command, "5", options=kept)
+    assert "--continue" in refused(command, "5", options=("--continue", tmp_path / "no" / "kept"))
+
+
+def test_nothing_that_is_found_depends_on_the_memory(command: Command) -> None:
+    options = (*DUMP, "--states-of-a-point", "40", "--jobs", "1")
+    free = check(command, "30", "no-flush", options=options)
+    for bound in ("6", "12", "64"):
+        assert check(command, "30", "no-flush", options=(*options, "--memory", bound)) == free
+
+
+def test_a_bound_that_the_program_does_not_fit_in_is_refused(command: Command) -> None:
+    said = refused(command, "5", options=("--memory", "1"))
+    assert "--memory 1" in said
+    assert "give at least" in said
+
+
+def peak_mib(*arguments: str) -> float:
+    """The most that a check has resident at once."""
+    code = (
+        "import resource, sys; from perdure.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, file=sys.stderr)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True, text=True, check=True, env=environment,
+    )  # fmt: skip
+    return float(ended.stderr.split()[-1])
+
+
+def test_a_bound_of_memory_is_kept() -> None:
+    """Many lines are open at once, and a recovery waits for each of them."""
+    options = ("--no-nested", "--jobs", "1", "--states", "60")
+    free = peak_mib(*words("160", "no-flush", options=options))
+    bound = peak_mib(*words("160", "no-flush", options=(*options, "--memory", "24")))
+    assert bound < free - 10
+
+
+def test_a_bug_is_told_of_the_shortest_run(command: Command) -> None:
+    """Points are explored in an order of the seed; which one is the first that fails does not."""
+    points = set()
+    for seed in ("1", "2", "3"):
+        report = check(command, "40", "late", options=("--seed", seed, "--no-nested"))
+        (bug,) = report["bugs"]
+        point = bug["point"]
+        points.add((point["number"], point["instructions"], point["operations"], bug["state"]))
+    ((number, instructions, operations, _),) = points
+    assert number < report["points"]["found"]
+    assert 0 < instructions < report["uncut"]["instructions"]
+    assert operations == LATE
+
+
+def test_orders_of_threads_do_not_depend_on_the_number_of_host_threads(command: Command) -> None:
+    program = built("check") / "check/list-lock-free"
+    made = ("--operations", "24", "--bug", "node-not-flushed")
+    life = (program, POOL, *made, "--then", program, POOL, "--recover")
+    reports = []
+    for jobs in ("1", "2", "3"):
+        options = ("--jobs", jobs, "--schedules", "3", "--states", "900")
+        ended = command("check", *options, "--json", "-", "--", *life)
+        assert ended.status == 1, ended.stderr
+        report = json.loads(ended.stdout)
+        del report["host"]
+        reports.append(report)
+    assert reports[0]["uncut"]["schedules"] == 3
+    assert reports[0] == reports[1] == reports[2]
