@@ -52,6 +52,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/servers.md",
             "docs/workloads.md",
             "docs/check-corpus.md",
+            "docs/transparent.md",
             "workloads/README.md",
         ),
     ),

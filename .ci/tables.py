@@ -10,6 +10,7 @@ made here and nowhere else.
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -122,23 +123,59 @@ def dashed(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-def check_bugs() -> str:
-    """The bugs of workloads/check, and in how many random cuts each was seen."""
+def corpus_bugs() -> Iterator[tuple[str, str, str, str]]:
+    """Program, name, kind and summary of every bug of workloads/check."""
     folder = ROOT / "workloads/check"
-    seen, checked = (
-        {(program, bug): counts for program, bug, *counts in map(str.split, lines)}
-        for lines in ((folder / name).read_text().splitlines() for name in CORPUS_FIGURES)
-    )
-    body = []
     catalogue = (ROOT / "workloads/check.toml").read_text("utf-8")
     for program in re.findall(r'^program = "(.*)"$', catalogue, re.MULTILINE):
         text = next(folder.glob(f"{program}.c*")).read_text("utf-8")
         for library in re.findall(r'#include "((?:un|re)do\.h)"', text):
             text = (folder / library).read_text("utf-8") + text
         for name, kind, what in re.findall(r'BUG\((\w+), (\w+), "(.*)"\)', text):
-            bug = dashed(name)
-            figures = [*seen.get((program, bug), "––"), *checked.get((program, bug), "–––")]
-            body.append([f"`{program}`", f"`{bug}`", dashed(kind), what, *figures])
+            yield program, dashed(name), dashed(kind), what
+
+
+def corpus_figures(name: str) -> dict[tuple[str, str], list[str]]:
+    """What a file of figures says of each bug."""
+    lines = (ROOT / "workloads/check" / name).read_text("utf-8").splitlines()
+    return {(program, bug): counts for program, bug, *counts in map(str.split, lines)}
+
+
+def forgiven() -> str:
+    """Of how many bugs of each kind something was seen, where flushes count and where not."""
+    random, transparent = (corpus_figures(name) for name in ("random_cuts.txt", "transparent.txt"))
+    kinds: dict[str, list[tuple[str, str]]] = {}
+    for program, bug, kind, _ in corpus_bugs():
+        kinds.setdefault(kind, []).append((program, bug))
+    body = []
+    for kind, bugs in [*kinds.items(), ("all", [bug for of in kinds.values() for bug in of])]:
+        shown = sum(any(map(int, random[bug])) for bug in bugs)
+        columns = zip(*(map(int, transparent[bug]) for bug in bugs), strict=True)
+        seen = [sum(count > 0 for count in column) for column in columns]
+        name = kind if kind == "all" else f"`{kind}`"
+        body.append([name, str(len(bugs)), str(shown), *map(str, seen)])
+    head = ["kind", "bugs", "`x86-pm`", "`picl`, resumed", "`picl`, restarted"]
+    return rows([*head, "`nvoverlay`, resumed", "`nvoverlay`, restarted"], body)
+
+
+def not_forgiven() -> str:
+    """The bugs that transparent designs show, in how many of 20 cuts of restarted programs."""
+    figures = corpus_figures("transparent.txt")
+    body = [
+        [f"`{program}`", f"`{bug}`", kind, what, *figures[program, bug][1::2]]
+        for program, bug, kind, what in corpus_bugs()
+        if any(map(int, figures[program, bug]))
+    ]
+    return rows(["program", "bug", "kind", "what is wrong", "`picl`", "`nvoverlay`"], body)
+
+
+def check_bugs() -> str:
+    """The bugs of workloads/check, and in how many random cuts each was seen."""
+    seen, checked = map(corpus_figures, CORPUS_FIGURES)
+    body = []
+    for program, bug, kind, what in corpus_bugs():
+        figures = [*seen.get((program, bug), "––"), *checked.get((program, bug), "–––")]
+        body.append([f"`{program}`", f"`{bug}`", kind, what, *figures])
     head = ["program", "bug", "kind", "what is wrong", "one cut", "three lives"]
     return rows([*head, "check", "states", "seconds"], body)
 
@@ -199,6 +236,8 @@ TABLES = (
         "check-bugs": check_bugs,
         "check-correct": check_correct,
         "check-kinds": check_kinds,
+        "forgiven": forgiven,
+        "not-forgiven": not_forgiven,
         "example": example,
         "device-example": device_example,
         "operation-example": operation_example,

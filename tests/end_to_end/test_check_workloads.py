@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,10 +47,9 @@ def programs() -> Path:
     return built("check") / "check"
 
 
-def machine(name: str, pools: Path, design: str = "ideal") -> Machine:
-    """One hart for each thread; the machine of a transparent design has its name."""
-    model = "x86-pm" if design == "ideal" else design
-    return Machine(machine=model, design=design, pmem=pools, harts=THREADS.get(name, 1))
+def machine(name: str, pools: Path) -> Machine:
+    """One hart for each thread."""
+    return Machine(machine="x86-pm", design="ideal", pmem=pools, harts=THREADS.get(name, 1))
 
 
 def command_of(name: str, programs: Path, *more: str) -> list[str | Path]:
@@ -172,12 +172,11 @@ def cuts_of(
     *more: str,
     cuts: int = CUTS,
     goes_on: bool = False,
-    design: str = "ideal",
 ) -> CutReport:
     """Cuts of a whole run, the making of its pool included; then it recovers alone, or goes on."""
     words = command_of(name, programs, *arguments(name)[1:], *more)
     then: list[str | Path] = [] if goes_on else command_of(name, programs, "--recover")
-    cut = machine(name, pools, design).cut
+    cut = machine(name, pools).cut
     return cut(words, cuts=cuts, seed=seed(3), restart=True, then=then)
 
 
@@ -217,14 +216,40 @@ def test_a_planted_bug_is_seen(name: str, programs: Path, tmp_path: Path) -> Non
     assert report.failed > 0, "its recovery finds what is wrong, or dies of it"
 
 
-@pytest.mark.parametrize("design", ["picl", "nvoverlay"])
+EPOCHS = {
+    "picl": ("epoch.instructions=2000", "picl.acs_gap=0"),
+    "nvoverlay": ("epoch.stores=300",),
+}
+"""The transparent designs, and what makes their epochs short: cuts go back to many of them."""
+
+
+@pytest.mark.parametrize("design", EPOCHS)
 @pytest.mark.parametrize("name", ["list", "undo-list"])
 def test_a_transparent_design_forgives_a_missing_flush(
     name: str, design: str, programs: Path, tmp_path: Path
 ) -> None:
     bug = {"list": "node-not-flushed", "undo-list": "entry-not-flushed"}[name]
-    report = cuts_of(name, programs, tmp_path, "--bug", bug, design=design)
+    words = command_of(name, programs, *arguments(name)[1:], "--bug", bug)
+    on = Machine(machine=design, design=design, pmem=tmp_path, harts=1, set=EPOCHS[design])
+    then = command_of(name, programs, "--recover")
+    report = on.cut(words, cuts=CUTS, seed=seed(3), restart=True, then=then)
     assert [(cut.raw["message"], cut.token) for cut in report.failures] == []
+    assert len({cut.raw["recovered_epoch"] for cut in report.results}) > CUTS // 4
+
+
+@pytest.mark.parametrize("design", EPOCHS)
+def test_a_transparent_design_forgives_whatever_comes_back_as_it_was(
+    design: str, programs: Path, tmp_path: Path
+) -> None:
+    """Where the program is lost, and starts on its pool of one moment, its order counts."""
+    bug = "taken-before"
+    words = command_of("undo-list", programs, *arguments("undo-list")[1:], "--bug", bug)
+    on = Machine(machine=design, design=design, harts=1, set=EPOCHS[design])
+    resumed = replace(on, mounts=(f"{tmp_path}:/pmem",))
+    assert resumed.cut(words, cuts=CUTS, seed=1, resume="all").failed == 0
+    then = command_of("undo-list", programs, "--recover")
+    restarted = replace(on, pmem=tmp_path)
+    assert restarted.cut(words, cuts=4 * CUTS, seed=1, restart=True, then=then).failed > 0
 
 
 # ---- What a program refuses -------------------------------------------------------------------
