@@ -154,6 +154,9 @@ def lines(report: Check, new: set[str]) -> Iterator[tuple[str, str]]:
     yield f"  {explored}, from {points['call_stacks']:,} call stacks; {all_of}", ""
     if points["in_recoveries"]:
         yield f"  {points['in_recoveries']:,} failure points of recoveries", ""
+    if points["by_orders"]:
+        overlap = f"{points['by_orders']:,} failure points at which operations overlap"
+        yield f"  {overlap}, compared with all their orders", ""
     yield f"  {states['run']:,} recoveries that differ, {wrong}; coverage there {coverage}", ""
     for notice in report["notices"]:
         yield f"  note: {notice}", ""

@@ -4,6 +4,7 @@
 //! unless there is a limit in minutes.
 
 mod inner;
+mod overlaps;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,7 +48,8 @@ pub fn run(
         return refused("interrupted before the program had ended; nothing was checked");
     };
     is_checkable(&surveyed)?;
-    let mut recoveries = prepared.recoveries(asked.patience_for(surveyed.life.instructions));
+    let most = asked.patience_for(surveyed.life.instructions);
+    let mut recoveries = prepared.recoveries(most, &surveyed.mapped);
     let usual = on_the_whole_pool(&recoveries, &surveyed)?;
     recoveries.patience = asked.patience_for(usual);
     let schedules = if surveyed.machine.has_threads {
@@ -65,8 +67,6 @@ pub fn run(
     )?;
     for schedule in 1..schedules {
         let uncut = prepared.uncut.with_schedule(schedule);
-        // Another order of the threads is another run, which leaves other tables of pools.
-        let recoveries = prepared.recoveries(asked.patience_for(usual));
         let Some(surveyed) = uncut.survey(observer)? else {
             done.interrupted = true;
             break;
@@ -77,6 +77,8 @@ pub fn run(
             done.notices.push(format!("{order}: {why}"));
             continue;
         }
+        // Another order of the threads is another run, which leaves other tables of pools.
+        let recoveries = prepared.recoveries(asked.patience_for(usual), &surveyed.mapped);
         explore(
             asked,
             &uncut,
@@ -106,6 +108,7 @@ fn explore(
         expected: Expected {
             operations: Arc::new(surveyed.recorder.operations.clone()),
             wholes: surveyed.recorder.wholes.clone(),
+            invariant: asked.invariant,
             ..Expected::default()
         },
         done,
@@ -246,6 +249,10 @@ impl Campaign<'_> {
                     .boundaries
                     .extend(self.expected.boundaries(&seen.phase));
             }
+            if needs_dumps {
+                let orders = self.expected.orders_of(&seen.phase);
+                keeps.episodes.extend(orders.map(|(episode, _)| episode));
+            }
         }
         let mut following = self.uncut.follow(Arc::new(keeps))?;
         let mut waiting: Vec<Point> = Vec::new();
@@ -274,8 +281,13 @@ impl Campaign<'_> {
                 if !self.goes_on() {
                     return Ok(());
                 }
+                self.order_operations(batch, &following.episodes)?;
                 self.explore(batch)?;
             }
+            let latest = following.episodes.last_entry().map(|last| *last.key());
+            following
+                .episodes
+                .retain(|number, _| Some(*number) == latest);
             let oldest = waiting.first().and_then(|point| point.phase.before);
             self.expected
                 .forget_before(oldest.unwrap_or(reached.saturating_sub(1)));
@@ -321,8 +333,8 @@ impl Campaign<'_> {
             explorer.explore(choices, &mut Engine::default())
         })?;
         let mut new: Vec<(usize, &Failed, Outline)> = Vec::new();
-        for (number, (point, one)) in points.iter().zip(&explored).enumerate() {
-            self.done.add(point, one);
+        for (number, one) in explored.iter().enumerate() {
+            self.done.add(one);
             for (outline, failed) in &one.failures {
                 let count = self.done.outlines.entry(outline.clone()).or_default();
                 *count += 1;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cause::{self, Cause};
 use super::explore::Explored;
-use super::record::Point;
+use super::orders::Missing;
 use super::recovery::Which;
 use super::uncut::Uncut;
 use crate::error::Error;
@@ -33,8 +33,12 @@ pub struct Done {
     pub failing: u64,
     /// Instructions that they took.
     pub instructions: u64,
-    /// Points with several operations under way, which no dump can judge.
+    /// Points with several operations under way at which nothing is shown.
     pub unjudged: u64,
+    /// Those at which what is shown was compared with all orders of the operations.
+    pub ordered: u64,
+    /// Those at which it was not, by why.
+    pub not_compared: BTreeMap<Missing, u64>,
     /// Causes, by their keys: one each, and the kinds of failures that came to it.
     pub causes: BTreeMap<cause::Key, (Cause, Vec<Outline>)>,
     /// Points of recoveries that were explored.
@@ -125,13 +129,12 @@ impl Done {
     }
 
     /// What came of a point.
-    pub fn add(&mut self, point: &Point, explored: &Explored) {
+    pub fn add(&mut self, explored: &Explored) {
         self.points += 1;
         self.exhaustive += u64::from(explored.exhaustive);
         self.coverage += explored.coverage;
         self.states += explored.states;
         self.failing += explored.failing;
         self.instructions += explored.instructions;
-        self.unjudged += u64::from(point.phase.several);
     }
 }

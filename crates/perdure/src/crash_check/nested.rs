@@ -54,7 +54,7 @@ pub fn points_of(
     let mut recorder = Recorder::new(model, machine.pool.clone(), Arc::new(keeps));
     let mut stacks = Vec::new();
     while let Stop::Watcher = machine.run_plainly(&mut recorder, recoveries.patience) {
-        if recorder.seen.take().is_some() {
+        for _ in recorder.seen.drain(..) {
             stacks.push(stack_digest(&machine));
         }
     }

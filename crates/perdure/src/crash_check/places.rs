@@ -9,6 +9,7 @@ use perdure_linux::SpaceId;
 use perdure_linux::inspect::LoadedFile;
 use serde::Serialize;
 
+use super::functions::rust_name;
 use crate::code_place::{Frame, Sources};
 use crate::functional::Functional;
 
@@ -28,8 +29,13 @@ pub struct Place {
     pub line: Option<u32>,
 }
 
+/// A function's name, if it is one of Rust without the hash, which is another one each time.
+fn in_words(name: String) -> String {
+    rust_name(&name).unwrap_or(name)
+}
+
 /// Functions from which nobody wants to see who called them.
-const OUTERMOST: [&str; 3] = ["main", "__libc_start_main", "start_thread"];
+const OUTERMOST: [&str; 4] = ["main", "main.main", "__libc_start_main", "start_thread"];
 /// Places of a call stack that are told.
 const DEPTH: usize = 12;
 
@@ -74,7 +80,7 @@ impl<'m> Names<'m> {
         let Known { places, sources } = &mut *self.known;
         places.entry(pc).or_insert_with(|| {
             let symbol = space.and_then(|space| kernel.symbol(space, pc));
-            let symbol = symbol.map(|(name, _)| name);
+            let symbol = symbol.map(|(name, _)| in_words(name));
             let frames = (files.iter())
                 .map(|file| sources.frames(file, pc.wrapping_sub(file.bias)))
                 .find(|frames| !frames.is_empty())
@@ -84,7 +90,7 @@ impl<'m> Names<'m> {
             let inlined = frames.len();
             let place = |(depth, frame): (usize, Frame)| Place {
                 pc: format!("{pc:#x}"),
-                function: frame.function.or_else(|| {
+                function: frame.function.map(in_words).or_else(|| {
                     let outermost = depth + 1 == inlined;
                     symbol.clone().filter(|_| outermost)
                 }),

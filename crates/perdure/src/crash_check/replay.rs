@@ -131,7 +131,7 @@ pub fn run(asked: &Asked, prepared: &Prepared, text: &str) -> Result<Value, Erro
         ));
     };
     let patience = asked.patience_for(0);
-    let recoveries = prepared.recoveries(patience);
+    let recoveries = prepared.recoveries(patience, &BTreeMap::new());
     let choices = Choices::new(&point, asked.model);
     let lives = match &state.inner {
         None => lives(&recoveries, &choices, &state.versions)?,

@@ -44,6 +44,12 @@ pub fn of(asked: &Asked, surveyed: &Surveyed, schedules: u64, done: &Done) -> Re
             done.unjudged
         ));
     }
+    notices.extend(done.not_compared.iter().map(|(missing, count)| {
+        format!(
+            "at {count} failure points {}: what is shown there was not held against the program",
+            missing.words()
+        )
+    }));
     Ok(json!({
         "program": asked.request.program,
         "model": asked.model,
@@ -63,6 +69,8 @@ pub fn of(asked: &Asked, surveyed: &Surveyed, schedules: u64, done: &Done) -> Re
             "explored": done.points,
             "exhaustively": done.exhaustive,
             "in_recoveries": done.inner_points,
+            "by_orders": done.ordered,
+            "not_compared": done.unjudged + done.not_compared.values().sum::<u64>(),
         },
         "states": {
             "run": done.states,
@@ -199,6 +207,7 @@ fn detail(wrong: &Wrong, pools: &[Pool]) -> Vec<String> {
     match wrong {
         Wrong::End(_, end @ (End::Signal { .. } | End::NotStarted(_))) => vec![words(end)],
         Wrong::End(..) => Vec::new(),
+        Wrong::Violated { said } => said.lines().map(str::to_owned).collect(),
         Wrong::Shows { .. } => wrong.difference(),
         Wrong::Torn { start, bytes } => {
             let place = within(pools, *start);
