@@ -134,6 +134,9 @@ def seen(report: Check) -> Iterator[str]:
     yield f"{explored}, from {points['call_stacks']:,} call stacks; {all_of}"
     if points["in_recoveries"]:
         yield f"{points['in_recoveries']:,} failure points of recoveries"
+    if points["by_orders"]:
+        overlap = plural(points["by_orders"], "failure point")
+        yield f"{overlap} at which operations overlap, compared with all their orders"
     wrong, coverage = f"{states['wrong']:,} of them wrong", f"{states['coverage']:.1%}"
     yield f"{states['run']:,} recoveries that differ, {wrong}; coverage there {coverage}"
 

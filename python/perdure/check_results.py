@@ -131,13 +131,19 @@ class Uncut(TypedDict):
 
 
 class Points(TypedDict):
-    """Failure points."""
+    """Failure points.
+
+    Where operations overlapped, what was shown was compared with what their orders show
+    (`by_orders`), or with nothing (`not_compared`).
+    """
 
     found: int
     call_stacks: int
     explored: int
     exhaustively: int
     in_recoveries: int
+    by_orders: int
+    not_compared: int
 
 
 class States(TypedDict):

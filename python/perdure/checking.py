@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from perdure import PerdureError, _core, notebook
+from perdure import PerdureError, _core, invariants, notebook
 
 if TYPE_CHECKING:
     from perdure.api import Machine, Progress
@@ -44,7 +45,9 @@ class Subject:
 
     After a failure `then` is started (or the program again), and has to end with status 0,
     `checker` after it; or `dump`, which shows what is in the pool: what was there before the
-    operation under way, or after it. `jobs` host threads change nothing.
+    operation under way, or after it. Operations are where the program says so, or calls of these
+    functions. `invariant` is a C file that looks at the recovered pools, in place of a `checker`.
+    `jobs` host threads change nothing.
     """
 
     machine: Machine
@@ -52,6 +55,8 @@ class Subject:
     then: Sequence[str] = ()
     checker: Sequence[str] = ()
     dump: Sequence[str] = ()
+    operations: Sequence[str] = ()
+    invariant: Path | None = None
     model: Model = "px86"
     seed: int = 1
     jobs: int = 1
@@ -66,7 +71,20 @@ class Subject:
             "model": self.model,
             "checker": list(self.checker),
             "dump": list(self.dump),
+            "operations": list(self.operations),
+            "invariant": self.invariant is not None,
         }
+
+    @contextmanager
+    def made_ready(self) -> Iterator[Subject]:
+        """The same with its invariant compiled, as the checker."""
+        if self.invariant is None:
+            yield self
+            return
+        if self.checker:
+            raise PerdureError("--invariant stands for --check: give one of them")
+        with invariants.compiled(self.invariant) as checker:
+            yield replace(self, checker=checker)
 
 
 def check(
@@ -78,8 +96,8 @@ def check(
 ) -> Check:
     """What goes wrong when power fails while a program runs or, if `nested`, recovers."""
     given = {key: value for key, value in vars(limits or Limits()).items() if value is not None}
-    asked = json.dumps({**subject.request(), "nested": nested, **given}, default=str)
-    with notebook.following("check", progress) as show:
+    with subject.made_ready() as ready, notebook.following("check", progress) as show:
+        asked = json.dumps({**ready.request(), "nested": nested, **given}, default=str)
         answer: Check = json.loads(_core.check(asked, show))
     answer["on_machine"] = None
     return answer

@@ -78,6 +78,8 @@ REPORT = {
         "explored": 8,
         "exhaustively": 7,
         "in_recoveries": 0,
+        "by_orders": 0,
+        "not_compared": 0,
     },
     "states": {"run": 30, "wrong": 2, "instructions": 1, "coverage": 0.5},
     "bugs": [BUG],

@@ -117,6 +117,29 @@ impl Kernel {
         Outcome::Blocked
     }
 
+    /// Takes the thread off a hart, as if its turn were over, whether another one waits or not.
+    pub fn set_aside(&mut self, hart_index: usize, hart: &Hart) {
+        if let Some(id) = self.thread_on(hart_index) {
+            self.requeue(hart_index, id, hart);
+        }
+    }
+
+    /// Makes the first ready thread that may run the next one. False if there is none.
+    pub fn bring_forward(&mut self, may_run: impl Fn(ThreadId) -> bool) -> bool {
+        let ready = &mut self.scheduler.ready;
+        let first = ready.iter().position(|&id| may_run(id));
+        let Some(next) = first.and_then(|place| ready.remove(place)) else {
+            return false;
+        };
+        ready.push_front(next);
+        true
+    }
+
+    /// The threads that wait for a hart.
+    pub fn ready(&self) -> impl Iterator<Item = ThreadId> {
+        self.scheduler.ready.iter().copied()
+    }
+
     /// Saves a thread and puts it at the end of the queue.
     pub(crate) fn requeue(&mut self, hart_index: usize, id: ThreadId, hart: &Hart) {
         self.count_retired(id, hart.retired);

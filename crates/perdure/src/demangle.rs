@@ -5,15 +5,24 @@
 
 use cpp_demangle::DemangleOptions;
 
-/// The name for people, with the types of its parameters in C++, and without the hash in Rust.
-pub fn demangled(name: &str) -> String {
-    if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        return format!("{rust:#}");
-    }
+/// A name of Rust's, without the hash that each compilation makes anew.
+pub fn rust(name: &str) -> Option<String> {
+    let name = rustc_demangle::try_demangle(name).ok()?;
+    Some(format!("{name:#}"))
+}
+
+/// A name of C++'s, with the types of parameters, without that of the result.
+pub fn cpp(name: &str) -> Option<String> {
+    let symbol = cpp_demangle::Symbol::new(name).ok()?;
     let options = DemangleOptions::new().no_return_type();
-    let cpp = cpp_demangle::Symbol::new(name).ok();
-    let cpp = cpp.and_then(|symbol| symbol.demangle_with_options(&options).ok());
-    cpp.unwrap_or_else(|| name.to_owned())
+    symbol.demangle_with_options(&options).ok()
+}
+
+/// The name for people.
+pub fn demangled(name: &str) -> String {
+    rust(name)
+        .or_else(|| cpp(name))
+        .unwrap_or_else(|| name.to_owned())
 }
 
 #[cfg(test)]

@@ -85,6 +85,31 @@ class Judges:
             "operation under way (perdure_op_begin), or as after it.",
         ),
     ] = None
+    invariant: Annotated[
+        Path | None,
+        typer.Option(
+            "--invariant",
+            metavar="FILE.c",
+            help="A C function that looks at the recovered pools, in place of --check "
+            "(guest/perdure_invariant.h).",
+        ),
+    ] = None
+    operations: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--operations",
+            metavar="NAME[,NAME...]",
+            help="Calls of these functions are operations, in place of what the program says; "
+            "* and ? stand for any letters.",
+        ),
+    ] = None
+
+    def names(self) -> list[str]:
+        """The functions whose calls are operations."""
+        names = [name for given in self.operations or () for name in given.split(",")]
+        if not all(name.strip() for name in names):
+            raise PerdureError("--operations names no function between two commas, or at all")
+        return [name.strip() for name in names]
 
 
 @dataclass(frozen=True)
@@ -263,6 +288,8 @@ def check(
         then=recovers,
         checker=_words("--check", judges.check),
         dump=_words("--dump", judges.dump),
+        operations=judges.names(),
+        invariant=judges.invariant,
         model=model.value,
         seed=seed,
         jobs=jobs or processors(),

@@ -4,6 +4,7 @@
 //! unless there is a limit in minutes.
 
 mod inner;
+mod overlaps;
 mod reads;
 mod shorten;
 
@@ -54,7 +55,7 @@ pub fn run(
     let memory = Memory::new(asked.memory);
     memory.suffices(asked.jobs())?;
     let patience = asked.patience_for(surveyed.life.instructions);
-    let mut recoveries = prepared.recoveries(patience, memory.clone());
+    let mut recoveries = prepared.recoveries(patience, &surveyed.mapped, memory.clone());
     let usual = on_the_whole_pool(&recoveries, &surveyed)?;
     recoveries.patience = asked.patience_for(usual);
     let schedules = if surveyed.machine.has_threads {
@@ -83,8 +84,6 @@ pub fn run(
     }
     for schedule in u64::max(begun, 1)..schedules {
         let uncut = prepared.uncut.with_schedule(schedule);
-        // Another order of the threads is another run, which leaves other tables of pools.
-        let recoveries = prepared.recoveries(asked.patience_for(usual), memory.clone());
         let Some(surveyed) = uncut.survey(observer)? else {
             done.interrupted = true;
             break;
@@ -95,6 +94,9 @@ pub fn run(
             done.notices.push(format!("{order}: {why}"));
             continue;
         }
+        // Another order of the threads is another run, which leaves other tables of pools.
+        let recoveries =
+            prepared.recoveries(asked.patience_for(usual), &surveyed.mapped, memory.clone());
         explore(
             asked,
             &uncut,
@@ -124,6 +126,7 @@ fn explore(
         expected: Expected {
             operations: Arc::new(surveyed.recorder.operations.clone()),
             wholes: surveyed.recorder.wholes.clone(),
+            invariant: asked.invariant,
             ..Expected::default()
         },
         done,
@@ -318,6 +321,10 @@ impl Campaign<'_> {
                     .boundaries
                     .extend(self.expected.boundaries(&seen.phase));
             }
+            if needs_dumps {
+                let orders = self.expected.orders_of(&seen.phase);
+                keeps.episodes.extend(orders.map(|(episode, _)| episode));
+            }
         }
         let mut following = self.uncut.follow(Arc::new(keeps))?;
         let mut waiting: Vec<Point> = Vec::new();
@@ -343,10 +350,17 @@ impl Campaign<'_> {
             let (ready, later): (Vec<_>, Vec<_>) = waiting.drain(..).partition(known);
             waiting = later;
             for batch in ready.chunks(BATCH) {
+                if needs_dumps {
+                    self.run_orders(batch, &following.episodes)?;
+                }
                 if !visit(self, batch)? {
                     return Ok(());
                 }
             }
+            let latest = following.episodes.last_entry().map(|last| *last.key());
+            following
+                .episodes
+                .retain(|number, _| Some(*number) == latest);
             let oldest = waiting.first().and_then(|point| point.phase.before);
             self.expected
                 .forget_before(oldest.unwrap_or(reached.saturating_sub(1)));
@@ -381,6 +395,9 @@ impl Campaign<'_> {
             .map(|point| Choices::new(point, model))
             .collect();
         self.look_who_reads(&choices)?;
+        for point in points {
+            self.count_compared(point);
+        }
         let explorer = explorer(self.asked, self.uncut, (&self.recoveries, &self.expected));
         let jobs = self.asked.jobs();
         let explored = parallel::map(jobs, &choices, |choices| {
@@ -388,7 +405,7 @@ impl Campaign<'_> {
         })?;
         let mut new: Vec<(usize, &Failed, Outline)> = Vec::new();
         for (number, (point, one)) in points.iter().zip(&explored).enumerate() {
-            self.done.add(point, one);
+            self.done.add(one);
             for (outline, failed) in &one.failures {
                 if self.done.seen(outline, point.number, failed) {
                     new.push((number, failed, outline.clone()));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cause::{self, Cause};
 use super::explore::{Explored, Failed};
-use super::record::Point;
+use super::orders::Missing;
 use super::recovery::Which;
 use super::uncut::Uncut;
 use super::unread::Read;
@@ -42,8 +42,12 @@ pub struct Done {
     pub failing: u64,
     /// Instructions that they took.
     pub instructions: u64,
-    /// Points with several operations under way, which no dump can judge.
+    /// Points with several operations under way at which nothing is shown.
     pub unjudged: u64,
+    /// Those at which what is shown was compared with all orders of the operations.
+    pub ordered: u64,
+    /// Those at which it was not, by why.
+    pub not_compared: BTreeMap<Missing, u64>,
     /// Causes, by their keys: one each, and the kinds of failures that came to it.
     pub causes: BTreeMap<cause::Key, (Cause, Vec<Outline>)>,
     /// Points of recoveries that were explored.
@@ -54,8 +58,8 @@ pub struct Done {
     pub unexplained: u64,
     /// What was read by programs that were started after failures.
     pub read: Read,
-    /// At how many points there were failures of a kind.
-    pub outlines: BTreeMap<Outline, u64>,
+    /// At which points, of which run, there were failures of a kind.
+    pub outlines: BTreeMap<Outline, BTreeSet<(u64, u64)>>,
     /// What else there is to say.
     pub notices: Vec<String>,
     /// The user has stopped it.
@@ -111,9 +115,13 @@ impl Done {
         if point < earliest.0 {
             *earliest = (point, failed.clone());
         }
-        let count = self.outlines.entry(outline.clone()).or_default();
-        *count += 1;
-        *count == 1
+        self.fails_at(outline, point)
+    }
+
+    /// There is a failure of a kind at a point of this run. True if it is the first of its kind.
+    pub fn fails_at(&mut self, outline: &Outline, point: u64) -> bool {
+        let points = self.outlines.entry(outline.clone()).or_default();
+        points.insert((self.run.unwrap_or(0), point)) && points.len() == 1
     }
 
     /// A cause was found for failures of a kind, or none.
@@ -166,7 +174,7 @@ impl Done {
     }
 
     /// What came of a point.
-    pub fn add(&mut self, point: &Point, explored: &Explored) {
+    pub fn add(&mut self, explored: &Explored) {
         self.points += 1;
         self.points_of_run += 1;
         self.exhaustive += u64::from(explored.exhaustive);
@@ -174,6 +182,5 @@ impl Done {
         self.states += explored.states;
         self.failing += explored.failing;
         self.instructions += explored.instructions;
-        self.unjudged += u64::from(point.phase.several);
     }
 }

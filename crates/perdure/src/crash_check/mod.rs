@@ -14,10 +14,12 @@ mod cause;
 mod costs;
 mod done;
 mod explore;
+mod functions;
 mod kept;
 mod memory;
 mod nested;
 mod oracle;
+mod orders;
 mod parts;
 mod pending;
 mod places;
@@ -33,6 +35,7 @@ mod waste;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use perdure_designs::layout::Layout;
@@ -47,7 +50,7 @@ use crate::request::Request;
 use memory::Memory;
 use recovery::{Recoveries, Which};
 pub use rules::Model;
-use uncut::Uncut;
+use uncut::{Mapped, Uncut};
 
 /// Recoveries at one point, unless told otherwise.
 const STATES_OF_A_POINT: u64 = 500;
@@ -76,9 +79,15 @@ pub struct Asked {
     /// Looks at the recovered pool.
     #[serde(default)]
     pub checker: Vec<String>,
+    /// That is an invariant: it is told where the program has mapped its pools.
+    #[serde(default)]
+    pub invariant: bool,
     /// Recovers and shows what is in the pool.
     #[serde(default)]
     pub dump: Vec<String>,
+    /// Functions whose calls are operations.
+    #[serde(default)]
+    pub operations: Vec<String>,
     /// Instructions after which a recovery is taken to hang.
     #[serde(default)]
     pub patience: Option<u64>,
@@ -103,17 +112,23 @@ pub struct Asked {
 struct Prepared {
     uncut: Uncut,
     programs: BTreeMap<Which, Program>,
+    /// Where they run.
+    world: World,
+    /// What checks is told where pools are mapped.
+    invariant: bool,
 }
 
 impl Prepared {
-    /// What recovers, none of which has been started yet.
-    fn recoveries(&self, patience: u64, memory: Memory) -> Recoveries {
-        Recoveries::new(
-            self.uncut.world.clone(),
-            self.programs.clone(),
-            patience,
-            memory,
-        )
+    /// What recovers, none of which has been started yet, after a program that has mapped pools so.
+    fn recoveries(&self, patience: u64, mapped: &Mapped, memory: Memory) -> Recoveries {
+        let mut programs = self.programs.clone();
+        if let Some(check) = programs.get_mut(&Which::Check).filter(|_| self.invariant) {
+            let told = mapped
+                .iter()
+                .map(|(path, address)| format!("{path}@{address:x}"));
+            check.arguments.extend(told);
+        }
+        Recoveries::new(self.world.clone(), programs, patience, memory)
     }
 }
 
@@ -200,17 +215,42 @@ impl Asked {
                 "--check: it looks at what a recovery has left: say by --then what recovers",
             );
         }
+        let mut uncut = Uncut {
+            world: World::new(&layout, pools, kernel, configuration),
+            program: program.clone(),
+            source,
+            model: self.model,
+            schedule: self.seed(),
+            number: 0,
+            gathers: !self.dump.is_empty(),
+        };
+        let mut world = uncut.world.clone();
+        self.find_operations(&mut uncut)?;
+        // What recovers may call these functions as part of recovering, if it is not the program itself.
+        if self.dump.is_empty() && self.request.then.is_empty() {
+            world = uncut.world.clone();
+        }
         Ok(Prepared {
-            uncut: Uncut {
-                world: World::new(&layout, pools, kernel, configuration),
-                program: program.clone(),
-                source,
-                model: self.model,
-                schedule: self.seed(),
-                number: 0,
-            },
+            uncut,
             programs,
+            world,
+            invariant: self.invariant,
         })
+    }
+
+    /// Has calls of functions of the program be operations.
+    fn find_operations(&self, uncut: &mut Uncut) -> Result<(), Error> {
+        if self.operations.is_empty() {
+            return Ok(());
+        }
+        let path = uncut.program.path.clone();
+        let file = uncut.boot()?.program_file();
+        let file = file.ok_or_else(|| Error::Defect("the program has no file".into()))?;
+        let found = functions::named(&file, &path.display().to_string(), &self.operations)?;
+        // Who runs a goroutine is for Go to say.
+        uncut.gathers &= !found.of_go;
+        uncut.world.operations = Arc::new(BTreeMap::from([(path, found)]));
+        Ok(())
     }
 
     fn seed(&self) -> u64 {

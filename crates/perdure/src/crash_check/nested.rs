@@ -59,9 +59,8 @@ impl Watched<'_> {
         let mut stacks = Vec::new();
         recoveries.with_engine(|engine| {
             while let Stop::Watcher = machine.run(&mut recorder, engine, recoveries.patience) {
-                if let Some(seen) = recorder.seen.take() {
-                    stacks.push((seen.number, stack_digest(machine)));
-                }
+                let seen = recorder.seen.drain(..);
+                stacks.extend(seen.map(|seen| (seen.number, stack_digest(machine))));
             }
         });
         (recorder.kept, stacks)

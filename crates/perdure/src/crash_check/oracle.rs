@@ -9,9 +9,16 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::kept;
+use super::orders::{self, Orders};
 use super::record::{Operation, Phase, Point, Whole};
 use super::recovery::{End, Life, Which};
 use crate::functional::Pool;
+use crate::restart::last_lines_of;
+
+/// The status of an invariant that does not hold (`guest/perdure_invariant.c`).
+const VIOLATED: i32 = 1;
+/// Of what might be shown, so much is told.
+const TOLD: usize = 4;
 
 /// What is wrong with a recovery.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -27,6 +34,13 @@ pub enum Wrong {
         allowed: Vec<Arc<Vec<u8>>>,
         /// An operation was under way.
         under_way: bool,
+        /// Operations had overlapped.
+        overlap: bool,
+    },
+    /// An invariant does not hold.
+    Violated {
+        /// What it has printed.
+        said: String,
     },
     /// Bytes are neither as before nor as after the operation.
     Torn {
@@ -52,10 +66,14 @@ impl Wrong {
             Self::End(which, End::NotStarted(_)) => {
                 format!("{} cannot be started", which.name())
             }
+            Self::Shows { overlap: true, .. } => {
+                "the recovered pool is not what any order of the operations leads to".into()
+            }
             Self::Shows {
                 under_way: true, ..
             } => "the recovered pool is neither as before the operation nor as after it".into(),
             Self::Shows { .. } => "the recovered pool lacks what was complete".into(),
+            Self::Violated { .. } => "the invariant does not hold of the recovered pool".into(),
             Self::Torn { .. } => "bytes that change as a whole have not".into(),
         }
     }
@@ -74,7 +92,7 @@ impl Wrong {
             lines.get(number).map_or("(nothing)".into(), Clone::clone)
         };
         let mut told = Vec::new();
-        for allowed in allowed {
+        for allowed in allowed.iter().take(TOLD) {
             let allowed = lines(allowed);
             let differs = |&number: &usize| found.get(number) != allowed.get(number);
             let first = (0..found.len().max(allowed.len())).find(differs);
@@ -102,6 +120,10 @@ pub struct Expected {
     pub operations: Arc<Vec<Operation>>,
     /// Bytes that are whole, and since when.
     pub wholes: BTreeMap<Whole, u64>,
+    /// What checks is an invariant.
+    pub invariant: bool,
+    /// What may be shown where operations overlap, where it is needed.
+    pub orders: BTreeMap<(u64, u64), Orders>,
 }
 
 impl Expected {
@@ -119,6 +141,26 @@ impl Expected {
         }
     }
 
+    /// Which orders of operations a failure in a phase is judged by; none where boundaries are known.
+    pub fn orders_of(&self, phase: &Phase) -> Option<(u64, u64)> {
+        orders::key(phase).filter(|_| self.boundaries(phase).is_empty())
+    }
+
+    /// What is wrong with what is shown where operations overlap.
+    fn judge_orders(&self, shown: &[u8], phase: &Phase) -> Option<Wrong> {
+        let orders = self.orders.get(&self.orders_of(phase)?)?;
+        let fits = orders.dumps.iter().any(|dump| **dump == shown);
+        if fits || orders.missing.is_some() {
+            return None;
+        }
+        Some(Wrong::Shows {
+            found: shown.to_vec(),
+            allowed: orders.dumps.iter().map(Arc::clone).collect(),
+            under_way: true,
+            overlap: true,
+        })
+    }
+
     /// Bytes that have to be whole after a failure there.
     pub fn wholes_at(&self, point: &Point) -> impl Iterator<Item = &Whole> {
         let known = !self.boundaries(&point.phase).is_empty();
@@ -133,6 +175,10 @@ impl Expected {
     /// operations of its own, only the end is asked.
     pub fn judge(&self, which: Which, life: &Life, point: &Point) -> Option<Wrong> {
         let phase = &point.phase;
+        if self.invariant && which == Which::Check && life.end == End::Status(VIOLATED) {
+            let said = last_lines_of(&[life.output.as_slice(), &life.error].concat());
+            return Some(Wrong::Violated { said });
+        }
         if life.end != End::Status(0) {
             return Some(Wrong::End(which, life.end.clone()));
         }
@@ -141,6 +187,9 @@ impl Expected {
         }
         let boundaries = self.boundaries(phase);
         if which == Which::Dump {
+            if boundaries.is_empty() {
+                return self.judge_orders(&life.output, phase);
+            }
             let dumps = boundaries.iter().map(|number| self.dumps.get(number));
             let allowed: Vec<_> = dumps.collect::<Option<Vec<_>>>()?;
             let fits = allowed.iter().any(|dump| ***dump == life.output);
@@ -151,6 +200,7 @@ impl Expected {
                     found: life.output.clone(),
                     allowed,
                     under_way: phase.operation.is_some(),
+                    overlap: false,
                 });
             }
             return None;

@@ -10,6 +10,7 @@ use perdure_linux::inspect::LoadedFile;
 use serde::{Deserialize, Serialize};
 
 use crate::code_place::{Frame, Sources};
+use crate::demangle;
 use crate::functional::Functional;
 
 /// The header whose functions stand for instructions: who calls them is more interesting.
@@ -28,8 +29,13 @@ pub struct Place {
     pub line: Option<u32>,
 }
 
+/// A function's name, if it is one of Rust without the hash, which is another one each time.
+fn in_words(name: String) -> String {
+    demangle::rust(&name).unwrap_or(name)
+}
+
 /// Functions from which nobody wants to see who called them.
-const OUTERMOST: [&str; 3] = ["main", "__libc_start_main", "start_thread"];
+const OUTERMOST: [&str; 4] = ["main", "main.main", "__libc_start_main", "start_thread"];
 /// Places of a call stack that are told.
 const DEPTH: usize = 12;
 
@@ -77,6 +83,7 @@ impl<'m> Names<'m> {
             // Of a stripped program a section is known, which is no function.
             let symbol = symbol.map(|(name, _)| name);
             let symbol = symbol.filter(|name| !name.starts_with('.'));
+            let symbol = symbol.map(in_words);
             let frames = (files.iter())
                 .map(|file| sources.frames(file, pc.wrapping_sub(file.bias)))
                 .find(|frames| !frames.is_empty())
@@ -86,7 +93,7 @@ impl<'m> Names<'m> {
             let inlined = frames.len();
             let place = |(depth, frame): (usize, Frame)| Place {
                 pc: format!("{pc:#x}"),
-                function: frame.function.or_else(|| {
+                function: frame.function.map(in_words).or_else(|| {
                     let outermost = depth + 1 == inlined;
                     symbol.clone().filter(|_| outermost)
                 }),

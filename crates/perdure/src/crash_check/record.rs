@@ -44,6 +44,10 @@ pub struct Phase {
     pub operation: Option<usize>,
     /// Several are under way at once.
     pub several: bool,
+    /// How many operations have begun, or ended, so far.
+    pub marks: u64,
+    /// Since which moment with none under way some always were, if one is: the first is 1.
+    pub episode: Option<u64>,
 }
 
 /// An operation of the program.
@@ -55,6 +59,14 @@ pub struct Operation {
     pub after: Option<usize>,
     /// Others were under way.
     pub overlaps: bool,
+    /// Whose it is.
+    pub thread: ThreadId,
+    /// How many had begun or ended before it began.
+    pub began: u64,
+    /// How many had when it had ended, it included.
+    pub ended: Option<u64>,
+    /// Between which two moments with none under way.
+    pub episode: u64,
 }
 
 /// How long a run is until power fails.
@@ -114,6 +126,8 @@ pub struct Keeps {
     pub points: BTreeSet<u64>,
     /// Images between operations.
     pub boundaries: BTreeSet<usize>,
+    /// Machines as episodes of operations begin.
+    pub episodes: BTreeSet<u64>,
     /// Stores of which it is of interest when they become durable, by how much was retired before them.
     pub fates: Arc<BTreeSet<u64>>,
 }
@@ -127,8 +141,8 @@ pub struct Recorder {
     keeps: Arc<Keeps>,
     /// Points so far.
     pub points: u64,
-    /// The one that the machine has come back for.
-    pub seen: Option<Seen>,
+    /// Those that the machine has come back for.
+    pub seen: Vec<Seen>,
     /// Kept since somebody took them.
     pub kept: Vec<Point>,
     /// Images between operations that are needed, in their order, since somebody took them.
@@ -138,6 +152,10 @@ pub struct Recorder {
     pub operations: Vec<Operation>,
     open: BTreeMap<ThreadId, usize>,
     phase: Phase,
+    marks: u64,
+    episode: u64,
+    /// An episode has begun that is to be kept.
+    pub episode_begins: bool,
     /// Bytes that the program says are whole.
     pub wholes: BTreeMap<Whole, u64>,
     /// Something may be found that could not be found at the last point, or has to be.
@@ -169,13 +187,16 @@ impl Recorder {
             durable,
             keeps,
             points: 0,
-            seen: None,
+            seen: Vec::new(),
             kept: Vec::new(),
             boundaries: Vec::new(),
             boundary_count: 0,
             operations: Vec::new(),
             open: BTreeMap::new(),
             phase: Phase::default(),
+            marks: 0,
+            episode: 0,
+            episode_begins: false,
             wholes: BTreeMap::new(),
             is_new: false,
             changed: true,
@@ -199,7 +220,7 @@ impl Recorder {
         let number = self.points;
         self.points += 1;
         let phase = self.phase;
-        self.seen = Some(Seen { number, phase });
+        self.seen.push(Seen { number, phase });
         if self.keeps.points.contains(&number) {
             self.kept.push(Point {
                 number,
@@ -243,6 +264,10 @@ impl Recorder {
         }
         let before = self.boundary(pool);
         let overlaps = !self.open.is_empty();
+        if !overlaps {
+            self.episode += 1;
+            self.episode_begins = self.keeps.episodes.contains(&self.episode);
+        }
         for &open in self.open.values() {
             self.operations[open].overlaps = true;
         }
@@ -251,14 +276,21 @@ impl Recorder {
             number,
             after: None,
             overlaps,
+            thread: at.thread,
+            began: self.marks,
+            ended: None,
+            episode: self.episode,
         });
+        self.marks += 1;
         self.phase = Phase {
             before: Some(before),
             operation: Some(self.operations.len() - 1),
             several: overlaps,
+            marks: self.marks,
+            episode: Some(self.episode),
         };
         self.is_new = true;
-        found
+        found | self.episode_begins
     }
 
     fn ends(&mut self, pool: &Pool, at: &At) {
@@ -268,19 +300,35 @@ impl Recorder {
             return;
         };
         let after = self.boundary(pool);
-        self.operations[open].after = Some(after);
-        self.phase = match self.open.len() {
-            0 => Phase {
-                before: Some(after),
-                ..Phase::default()
-            },
-            _ => Phase {
-                before: None,
-                operation: None,
-                several: true,
-            },
+        self.marks += 1;
+        let operation = &mut self.operations[open];
+        operation.after = Some(after);
+        operation.ended = Some(self.marks);
+        let is_quiet = self.open.is_empty();
+        self.phase = Phase {
+            before: is_quiet.then_some(after),
+            operation: None,
+            several: !is_quiet,
+            marks: self.marks,
+            episode: (!is_quiet).then_some(self.episode),
         };
         self.is_new = true;
+    }
+
+    /// Who has an operation under way, with the program's number for it.
+    pub fn under_way(&self) -> impl Iterator<Item = (ThreadId, u64)> {
+        let open = self.open.iter();
+        open.map(|(&thread, &open)| (thread, self.operations[open].number))
+    }
+
+    /// Moments so far at which an operation has begun while no other one was under way.
+    pub fn episode(&self) -> u64 {
+        self.episode
+    }
+
+    /// Which table of pools there is.
+    pub fn table(&self) -> u64 {
+        self.table
     }
 
     /// What made the stores durable that somebody wanted to know of.

@@ -132,7 +132,7 @@ pub fn run(asked: &Asked, prepared: &Prepared, text: &str) -> Result<Value, Erro
         ));
     };
     let patience = asked.patience_for(0);
-    let recoveries = prepared.recoveries(patience, Memory::default());
+    let recoveries = prepared.recoveries(patience, &BTreeMap::new(), Memory::default());
     let choices = Choices::new(&point, asked.model);
     let lives = match &state.inner {
         None => lives(&recoveries, &choices, &state.versions)?,

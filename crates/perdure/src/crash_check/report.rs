@@ -50,6 +50,12 @@ pub fn of(
             done.unjudged
         ));
     }
+    notices.extend(done.not_compared.iter().map(|(missing, count)| {
+        format!(
+            "at {count} failure points {}: what is shown there was not held against the program",
+            missing.words()
+        )
+    }));
     Ok(json!({
         "program": asked.request.program,
         "model": asked.model,
@@ -70,6 +76,8 @@ pub fn of(
             "explored": done.points,
             "exhaustively": done.exhaustive,
             "in_recoveries": done.inner_points,
+            "by_orders": done.ordered,
+            "not_compared": done.unjudged + done.not_compared.values().sum::<u64>(),
         },
         "states": {
             "run": done.states,
@@ -103,7 +111,8 @@ fn bugs(done: &Done, pools: &[Pool]) -> Vec<Value> {
     }
     (causes.values())
         .map(|(cause, outlines)| {
-            let points = outlines.iter().map(|outline| done.outlines[*outline]).sum();
+            let points = outlines.iter().flat_map(|outline| &done.outlines[*outline]);
+            let points = points.collect::<BTreeSet<_>>().len() as u64;
             let symptoms: BTreeSet<&String> = outlines.iter().map(|(symptom, _)| symptom).collect();
             bug(cause, (points, &symptoms), pools)
         })
@@ -209,6 +218,7 @@ fn detail(wrong: &Wrong, pools: &[Pool]) -> Vec<String> {
     match wrong {
         Wrong::End(_, end @ (End::Signal { .. } | End::NotStarted(_))) => vec![words(end)],
         Wrong::End(..) => Vec::new(),
+        Wrong::Violated { said } => said.lines().map(str::to_owned).collect(),
         Wrong::Shows { .. } => wrong.difference(),
         Wrong::Torn { start, bytes } => {
             let place = within(pools, *start);

@@ -9,6 +9,7 @@ use perdure_linux::Program;
 use perdure_linux::pools::PoolSource;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::orders::Episode;
 use super::parts::{Parts, Types};
 use super::places::{Known, Names, Place};
 use super::record::{Keeps, Recorder, Seen};
@@ -39,6 +40,8 @@ pub struct Uncut {
     pub schedule: u64,
     /// The first is 0.
     pub number: u64,
+    /// There is a moment now and then at which no operation is under way.
+    pub gathers: bool,
 }
 
 /// What was seen of it.
@@ -53,7 +56,12 @@ pub struct Surveyed {
     pub points: Vec<(Seen, u64)>,
     /// How it ended.
     pub life: Life,
+    /// Where it had mapped its pools.
+    pub mapped: Mapped,
 }
+
+/// Where pools are mapped, by their paths.
+pub type Mapped = BTreeMap<String, u64>;
 
 /// A run that is followed.
 pub struct Following {
@@ -61,6 +69,8 @@ pub struct Following {
     recorder: Recorder,
     engine: Engine,
     over: bool,
+    /// The machine at the beginnings of episodes that are kept.
+    pub episodes: BTreeMap<u64, Episode>,
 }
 
 impl Uncut {
@@ -73,11 +83,15 @@ impl Uncut {
         }
     }
 
-    fn boot(&self) -> Result<Functional, Error> {
+    /// Before its first instruction.
+    pub fn boot(&self) -> Result<Functional, Error> {
         let pool = self.world.empty_pool()?;
         let program = std::slice::from_ref(&self.program);
         let mut machine = self.world.boot(program, self.source.clone(), pool, 0)?;
         machine.draw_turns(self.schedule);
+        if self.gathers {
+            machine.gather_operations();
+        }
         Ok(machine)
     }
 
@@ -90,6 +104,7 @@ impl Uncut {
             recorder,
             engine: Engine::default(),
             over: false,
+            episodes: BTreeMap::new(),
         })
     }
 
@@ -97,10 +112,15 @@ impl Uncut {
     pub fn survey(&self, observer: &dyn Observer) -> Result<Option<Surveyed>, Error> {
         let mut following = self.follow(Arc::default())?;
         let mut points = Vec::new();
+        let (mut stacks, mut mapped) = (BTreeSet::new(), Mapped::new());
         while !following.over {
             following.go_on(|machine, recorder| {
-                if let Some(seen) = recorder.seen.take() {
-                    points.push((seen, stack_digest(machine)));
+                for seen in std::mem::take(&mut recorder.seen) {
+                    let stack = stack_digest(machine);
+                    points.push((seen, stack));
+                    if stacks.insert(stack) {
+                        look_at_mappings(machine, &mut mapped);
+                    }
                 }
                 true
             })?;
@@ -122,6 +142,7 @@ impl Uncut {
             machine,
             points,
             life,
+            mapped,
         }))
     }
 
@@ -206,6 +227,19 @@ fn visit(
     }
 }
 
+/// Notes where the pools that are mapped now begin.
+fn look_at_mappings(machine: &Functional, mapped: &mut Mapped) {
+    let space = machine.running().map(|running| running.space);
+    let mappings = space.map_or_else(Vec::new, |space| machine.kernel().mappings(space));
+    for mapping in mappings {
+        let is_pool = mapping.name.starts_with("/pmem/");
+        if let Some(offset) = mapping.file_offset.filter(|_| is_pool) {
+            let start = mapping.start.wrapping_sub(offset);
+            mapped.entry(mapping.name).or_insert(start);
+        }
+    }
+}
+
 /// A digest of where a machine stands and will come back to.
 pub fn stack_digest(machine: &Functional) -> u64 {
     let stack = call_stack::of(machine.registers(), machine).into_iter();
@@ -235,6 +269,11 @@ impl Following {
             match stop {
                 Stop::Limit => return Ok(()),
                 Stop::Watcher => {
+                    if let Some((number, episode)) =
+                        Episode::begins(&self.machine, &mut self.recorder)
+                    {
+                        self.episodes.insert(number, episode);
+                    }
                     if !look(&self.machine, &mut self.recorder) {
                         return Ok(());
                     }

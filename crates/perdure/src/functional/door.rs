@@ -10,6 +10,7 @@ use perdure_hardware::line::{LINE_BYTES, Line, cut_at, pieces};
 use perdure_linux::{Kernel, PAGE_BYTES, SpaceId};
 use perdure_riscv::{Access, Amo, Barrier, CacheBlock, Fault, FetchedLine, Mark, Memory, Scalar};
 
+use super::calls::{Arrival, Calls};
 use super::{At, Flush, Wait, Watcher};
 
 const LINE: u64 = LINE_BYTES as u64;
@@ -142,6 +143,13 @@ pub struct Door<'m, W> {
     pub(super) refused: bool,
     /// It wants to look soon.
     pub(super) pauses: bool,
+    /// Operations may have to wait before they begin.
+    pub(super) gathers: bool,
+    pub(super) calls: &'m Calls,
+    /// The hart is where a call of these begins or is over.
+    pub(super) arrival: Option<Arrival>,
+    /// What the program has said of an operation, which is still to be told.
+    pub(super) mark: Option<(Mark, At)>,
     pub(super) watcher: &'m mut W,
 }
 
@@ -277,7 +285,8 @@ impl<W: Watcher> Memory for Door<'_, W> {
 
     #[inline(always)]
     fn limit(&self) -> u64 {
-        let is_over = self.pauses || *self.stores_left == 0;
+        let happens = self.arrival.is_some() || self.mark.is_some();
+        let is_over = self.pauses || happens || *self.stores_left == 0;
         if is_over { 0 } else { self.limit }
     }
 
@@ -423,6 +432,15 @@ impl<W: Watcher> Memory for Door<'_, W> {
 
     fn mark(&mut self, mark: Mark, retired: u64) {
         let at = self.at(retired);
+        let is_operation = !matches!(mark, Mark::Atomic { .. });
+        // Who names functions knows better.
+        if is_operation && !self.calls.is_empty() {
+            return;
+        }
+        if is_operation && self.gathers {
+            self.mark = Some((mark, at));
+            return;
+        }
         let physical = match mark {
             Mark::Atomic { start, .. } => self.translate(start, Access::Load).ok(),
             Mark::OperationBegins { .. } | Mark::OperationEnds => None,

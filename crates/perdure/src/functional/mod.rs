@@ -7,11 +7,17 @@
 //!   instruction is executed.
 //! - The clock is the instructions retired, a nanosecond each, and what was slept.
 
+mod arriving;
+mod calls;
 mod door;
+mod gathering;
 mod kernel_door;
+mod turns;
 mod watcher;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use perdure_designs::layout::Layout;
@@ -26,9 +32,14 @@ use perdure_riscv::{Access, Exit, Hart, fast, plain};
 
 use crate::call_stack;
 use crate::error::Error;
+use arriving::Arriving;
+use calls::Calls;
 use door::{Door, Hint, Lookaside};
+use gathering::Gathering;
 use kernel_door::KernelDoor;
+use turns::{SLICE, Turns};
 
+pub use calls::Functions;
 pub use door::Pool;
 pub use watcher::{At, Flush, Unwatched, Wait, Watcher};
 
@@ -36,13 +47,6 @@ pub use watcher::{At, Flush, Unwatched, Wait, Watcher};
 const HART: usize = 0;
 /// Standard output and error that are kept of a life, in bytes.
 const OUTPUT_BYTES: usize = 16 << 20;
-/// Instructions that a thread has before another one's turn.
-const SLICE: u64 = 1_000_000;
-/// The same where it is drawn: some power of two below this, and some part of that.
-const DRAWN_SLICES: u64 = 12;
-/// So many stores to persistent memory, at most, are in a turn that ends behind one.
-const DRAWN_STORES: u64 = 8;
-
 /// Where things lie, and what every life has in common.
 #[derive(Clone)]
 pub struct World {
@@ -52,6 +56,8 @@ pub struct World {
     pools: Range<u64>,
     /// The kernel's, without programs and pools.
     kernel: Configuration,
+    /// Functions whose calls are operations, by program.
+    pub operations: Arc<BTreeMap<PathBuf, Functions>>,
 }
 
 /// Why a machine came back.
@@ -85,6 +91,9 @@ pub struct Functional {
     /// Of how long threads run where several can, if that is drawn.
     schedule: Option<Random>,
     slice_end: u64,
+    turns: Turns,
+    calls: Calls,
+    gathering: Option<Gathering>,
     /// Stores to persistent memory after which the turn is over, too.
     stores_left: u64,
     /// There was a thread to wait while another one ran.
@@ -117,6 +126,7 @@ impl World {
                 ..kernel
             },
             pools,
+            operations: Arc::default(),
         }
     }
 
@@ -164,6 +174,7 @@ impl World {
         };
         let mut kernel = Kernel::boot(configuration, &mut door)?;
         let running = kernel.schedule(HART, &mut hart, &mut door);
+        let calls = self.calls_of(programs, &kernel, running);
         Ok(Functional {
             kernel,
             hart,
@@ -174,11 +185,33 @@ impl World {
             skipped_ns: 0,
             schedule: None,
             slice_end: SLICE,
+            turns: Turns::All,
+            calls,
+            gathering: None,
             stores_left: u64::MAX,
             has_threads: false,
             ended: None,
             output: Default::default(),
         })
+    }
+}
+
+impl World {
+    /// The functions of a program that has been loaded.
+    fn calls_of(
+        &self,
+        programs: &[perdure_linux::Program],
+        kernel: &Kernel,
+        running: Option<Running>,
+    ) -> Calls {
+        let known = programs.first();
+        let functions = known.and_then(|program| self.operations.get(&program.path));
+        let (Some(functions), Some(running)) = (functions, running) else {
+            return Calls::default();
+        };
+        let files = kernel.loaded_files(running.space);
+        let bias = files.first().map_or(0, |file| file.bias);
+        Calls::of(functions, bias)
     }
 }
 
@@ -207,37 +240,14 @@ impl call_stack::Memory for Functional {
 }
 
 impl Functional {
-    /// From now on, threads have turns of drawn lengths.
-    pub fn draw_turns(&mut self, seed: u64) {
-        self.schedule = Some(Random::new(seed));
-        self.slice_end = self.hart.retired;
-    }
-
-    /// A turn begins now.
-    fn begin_slice(&mut self) {
-        let waits = self.kernel.has_ready();
-        self.has_threads |= waits;
-        self.stores_left = u64::MAX;
-        let length = match &mut self.schedule {
-            Some(random) if waits => {
-                // What another thread sees before it is durable is seen right behind a store.
-                if random.below(2) == 0 {
-                    self.stores_left = 1 + random.below(DRAWN_STORES);
-                }
-                let most = 1 << (1 + random.below(DRAWN_SLICES));
-                1 + random.below(most)
-            }
-            _ => SLICE,
-        };
-        self.slice_end = self.hart.retired + length;
-    }
-
-    /// A turn is over.
-    fn end_slice<W: Watcher>(&mut self, watcher: &mut W) {
-        self.enter(watcher, |kernel, hart, door| {
-            kernel.preempt(HART, hart, door)
-        });
-        self.begin_slice();
+    /// What a thread does now, by itself.
+    fn now(&self, thread: ThreadId) -> At {
+        At {
+            thread,
+            pc: self.hart.pc,
+            retired: self.hart.retired,
+            by_kernel: false,
+        }
     }
 
     /// Instructions retired.
@@ -260,6 +270,12 @@ impl Functional {
         &self.kernel
     }
 
+    /// The bytes of the file of the program that runs.
+    pub fn program_file(&self) -> Option<Arc<[u8]>> {
+        let files = self.kernel.loaded_files(self.running?.space);
+        files.into_iter().next().map(|file| file.contents)
+    }
+
     /// What runs.
     pub fn running(&self) -> Option<Running> {
         self.running
@@ -271,24 +287,24 @@ impl Functional {
         &self.output
     }
 
-    /// Runs with decoded blocks until something stops it, at the latest at the first beginning of a block
-    /// where it has retired so many.
+    /// Runs until something stops it, at the latest at the first beginning of a block where it has retired so
+    /// many: with decoded blocks, unless calls are operations.
     pub fn run<W: Watcher>(&mut self, watcher: &mut W, engine: &mut Engine, limit: u64) -> Stop {
+        if !self.calls.is_empty() {
+            return self.run_by(watcher, limit, |hart, door| {
+                plain::run(hart, &mut Arriving::new(door))
+            });
+        }
         self.run_by(watcher, limit, |hart, door| {
             fast::run(hart, door, &mut engine.0)
         })
-    }
-
-    /// The same, one instruction after the other.
-    pub fn run_plainly<W: Watcher>(&mut self, watcher: &mut W, limit: u64) -> Stop {
-        self.run_by(watcher, limit, |hart, door| plain::run(hart, door))
     }
 
     /// Goes on within a block until exactly so much is retired; a machine that was stopped so is only looked
     /// at.
     pub fn step_to<W: Watcher>(&mut self, watcher: &mut W, retired: u64) {
         self.run_by(watcher, retired, |hart, door| {
-            plain::run_part(hart, door, retired - hart.retired)
+            plain::run_part(hart, &mut Arriving::new(door), retired - hart.retired)
         });
     }
 
@@ -305,12 +321,13 @@ impl Functional {
             if self.hart.retired >= limit {
                 return Stop::Limit;
             }
-            if let Some(stop) = self.find_work() {
+            if let Some(stop) = self.find_work(watcher) {
                 return stop;
             }
             let Some(running) = self.running else {
                 continue;
             };
+            let at = self.now(running.thread);
             let mut door = Door {
                 kernel: &self.kernel,
                 memory: &mut self.memory,
@@ -320,14 +337,13 @@ impl Functional {
                 limit: limit.min(self.slice_end),
                 skipped_ns: self.skipped_ns,
                 stores_left: &mut self.stores_left,
-                at: At {
-                    thread: running.thread,
-                    pc: self.hart.pc,
-                    retired: self.hart.retired,
-                    by_kernel: false,
-                },
+                at,
                 refused: false,
                 pauses: false,
+                gathers: self.gathering.is_some(),
+                calls: &self.calls,
+                arrival: None,
+                mark: None,
                 watcher,
             };
             let exit = engine(&mut self.hart, &mut door);
@@ -335,6 +351,8 @@ impl Functional {
                 return Stop::Watcher;
             }
             let mut pauses = door.pauses;
+            let (arrival, mark) = (door.arrival, door.mark);
+            pauses |= self.tell_of_operations(watcher, running.thread, arrival, mark);
             if exit == Exit::Limit {
                 // Whoever looks, or was to get so far, finds the thread that got there.
                 if pauses {
@@ -357,37 +375,6 @@ impl Functional {
             }
             if pauses {
                 return Stop::Watcher;
-            }
-        }
-    }
-
-    /// A thread for the hart, if it has none; why there is none.
-    fn find_work(&mut self) -> Option<Stop> {
-        let now = self.hart.retired + self.skipped_ns;
-        if self.kernel.next_deadline_ns().is_some_and(|due| due <= now) {
-            self.kernel.wake_sleepers(now);
-            self.look_for_end();
-        }
-        if self.running.is_some() || self.ended.is_some() {
-            return None;
-        }
-        let mut unwatched = Unwatched;
-        let (running, _) = self.with_kernel(&mut unwatched, |kernel, hart, door| {
-            kernel.schedule(HART, hart, door)
-        });
-        self.running = running;
-        self.begin_slice();
-        self.look_for_end();
-        if self.running.is_some() || self.ended.is_some() {
-            return None;
-        }
-        match self.kernel.next_change_ns() {
-            None => Some(Stop::Deadlock),
-            Some(change) => {
-                self.skipped_ns += change.saturating_sub(now);
-                self.kernel.wake_sleepers(change);
-                self.look_for_end();
-                None
             }
         }
     }

@@ -79,14 +79,14 @@ impl Campaign<'_> {
                 Ok((explored, causes))
             })
         })?;
-        for (explored, causes) in found {
+        for (one, (explored, causes)) in inner.iter().zip(found) {
             self.done.inner_points += 1;
             self.done.states += explored.states;
             self.done.failing += explored.failing;
             self.done.instructions += explored.instructions;
             for ((symptom, places), cause) in causes {
                 let outline = (format!("power fails again in recovery: {symptom}"), places);
-                *self.done.outlines.entry(outline.clone()).or_default() += 1;
+                self.done.fails_at(&outline, one.point.number);
                 self.done.found(cause, outline);
             }
         }
