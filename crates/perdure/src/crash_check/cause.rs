@@ -18,7 +18,7 @@ use super::pending::Store;
 use super::places::{Place, innermost};
 use super::record::{Reason, Until};
 use super::recovery::Which;
-use super::uncut::{Stacks, parts, stacks};
+use super::uncut::{Stacks, stacks_and_parts};
 use crate::error::Error;
 use crate::functional::{At, Engine};
 
@@ -361,11 +361,12 @@ impl Cause {
 
     /// The same, in a recovery.
     pub fn within(mut self, inner: &Inner) -> Self {
-        let stacks = stacks((*inner.began).clone(), self.moments());
+        let words = self.words().collect();
+        let began = (*inner.began).clone();
+        let (stacks, parts) = stacks_and_parts(began, self.moments(), &words);
         self.in_recovery = Some((inner.which, inner.found.clone(), inner.number));
         self.look_up(&stacks, &BTreeMap::new());
-        let words = self.words().collect();
-        self.name_parts(&parts((*inner.began).clone(), &words));
+        self.name_parts(&parts);
         self
     }
 

@@ -89,7 +89,7 @@ impl Done {
         }
         let fates = uncut.fates(lost)?;
         moments.extend(fates.values().map(|at| at.retired));
-        let (stacks, parts) = (uncut.stacks(moments)?, uncut.parts(&words)?);
+        let (stacks, parts) = uncut.stacks_and_parts(moments, &words)?;
         for (cause, _) in self.causes.values_mut().filter(|(cause, _)| unknown(cause)) {
             cause.look_up(&stacks, &fates);
             cause.name_parts(&parts);

@@ -151,9 +151,13 @@ impl Uncut {
         Ok(stacks(self.boot()?, at))
     }
 
-    /// What words of memory are, at these counts of retired instructions.
-    pub fn parts(&self, words: &BTreeMap<u64, BTreeSet<u64>>) -> Result<Parts, Error> {
-        Ok(parts(self.boot()?, words))
+    /// The same, and what words of memory are at some of them.
+    pub fn stacks_and_parts(
+        &self,
+        at: impl IntoIterator<Item = u64>,
+        words: &BTreeMap<u64, BTreeSet<u64>>,
+    ) -> Result<(Stacks, Parts), Error> {
+        Ok(stacks_and_parts(self.boot()?, at, words))
     }
 
     /// What makes stores durable, by how much was retired before each, where something does.
@@ -190,23 +194,27 @@ impl Surveyed {
 pub type Stacks = BTreeMap<u64, Vec<Place>>;
 
 /// The call stacks of a machine that goes on from here, at these counts of retired instructions.
-pub fn stacks(machine: Functional, at: impl IntoIterator<Item = u64>) -> Stacks {
-    let (mut stacks, mut known) = (BTreeMap::new(), Known::default());
+fn stacks(machine: Functional, at: impl IntoIterator<Item = u64>) -> Stacks {
+    stacks_and_parts(machine, at, &BTreeMap::new()).0
+}
+
+/// The same, and what words of memory are at some of them.
+pub fn stacks_and_parts(
+    machine: Functional,
+    at: impl IntoIterator<Item = u64>,
+    words: &BTreeMap<u64, BTreeSet<u64>>,
+) -> (Stacks, Parts) {
+    let (mut stacks, mut parts) = (BTreeMap::new(), BTreeMap::new());
+    let (mut known, mut types) = (Known::default(), Types::default());
     visit(machine, at, |retired, looked| {
         let stack = call_stack::of(looked.registers(), looked);
         stacks.insert(retired, Names::of(looked, &mut known).stack(&stack));
+        if let Some(words) = words.get(&retired) {
+            let found = types.of(looked, words).into_iter();
+            parts.extend(found.map(|(word, part)| ((retired, word), part)));
+        }
     });
-    stacks
-}
-
-/// What words of memory are to a machine that goes on from here, at these counts of retired instructions.
-pub fn parts(machine: Functional, words: &BTreeMap<u64, BTreeSet<u64>>) -> Parts {
-    let (mut parts, mut types) = (BTreeMap::new(), Types::default());
-    visit(machine, words.keys().copied(), |retired, looked| {
-        let found = types.of(looked, &words[&retired]).into_iter();
-        parts.extend(found.map(|(word, part)| ((retired, word), part)));
-    });
-    parts
+    (stacks, parts)
 }
 
 /// Lets a machine go on, and looks at it at these counts of retired instructions.
