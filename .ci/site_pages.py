@@ -51,6 +51,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/servers.md",
             "docs/workloads.md",
             "docs/check-corpus.md",
+            "docs/check/README.md",
             "workloads/README.md",
         ),
     ),
