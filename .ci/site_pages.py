@@ -53,6 +53,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/workloads.md",
             "docs/check-corpus.md",
             "docs/transparent.md",
+            "docs/check/README.md",
             "workloads/README.md",
         ),
     ),

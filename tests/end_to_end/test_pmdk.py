@@ -2,7 +2,8 @@
 
 Always true here: Debian's build for riscv64 flushes nothing, because its flush is empty. So where
 the caches are kept (`eadr`) it is sound at every cut, and where they are lost (`adr`) cuts find it
-broken.
+broken. With the machine's flushes in their place (`pmem_flush.h`), `perdure check` finds libpmemobj
+sound, and what a program forgets to tell it.
 """
 
 from __future__ import annotations
@@ -12,15 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TIMES, Command, debian, seed
+from conftest import REPOSITORY, TIMES, Command, debian, seed
 
-from perdure import CutReport, Machine, replay
+from perdure import CutReport, Machine, checking, replay
 
 PMDK = ("libpmem-dev", "libpmem1-debug", "libpmemobj-dev", "libpmemobj1-debug", "pmdk-tools")
 LIBRARIES = "usr/lib/riscv64-linux-gnu"
 CUTS = 4 * TIMES
 SOUND = "objects: sound"
 POOLS = ("/pmem/objects", "/pmem/promised")
+MORE = (
+    (("transactions", "4"), False),
+    (("lists", "4"), False),
+    (("reservations", "3"), False),
+    (("reservations", "2", "not-flushed"), True),
+)
+"""What is checked by night alone: a recovery takes a tenth of a second, or more."""
 
 
 @pytest.fixture(scope="module")
@@ -29,16 +37,38 @@ def root() -> Path:
     return debian(PMDK, beside="-pmdk")
 
 
-@pytest.fixture(scope="module")
-def objects(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, linked to Debian's libraries; their C library is newer than the compiler's."""
-    program = tmp_path_factory.mktemp("pmdk") / "objects"
-    source = Path(__file__).with_name("programs") / "objects.c"
-    words = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-o", program, source]
+def linked(root: Path, program: Path, *flags: str) -> Path:
+    """A program, linked to Debian's libraries; their C library is newer than the compiler's."""
+    source = Path(__file__).with_name("programs") / f"{program.name}.c"
+    words = [
+        "-std=gnu11",
+        "-O2",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        *flags,
+        "-o",
+        program,
+        source,
+    ]
     libraries = [root / LIBRARIES / f"{name}.so.1" for name in ("libpmemobj", "libpmem")]
     words += ["-isystem", root / "usr/include", "-Wl,--allow-shlib-undefined", *libraries]
     subprocess.run(["riscv64-linux-gnu-gcc", *map(str, words)], check=True)
     return program
+
+
+@pytest.fixture(scope="module")
+def objects(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Accounts, moved by transactions."""
+    return linked(root, tmp_path_factory.mktemp("pmdk") / "objects")
+
+
+@pytest.fixture(scope="module")
+def inventory(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program for `perdure check`, before whose functions the library's own do not count."""
+    program = tmp_path_factory.mktemp("pmdk") / "inventory"
+    return linked(root, program, "-rdynamic", f"-I{REPOSITORY / 'guest'}")
 
 
 def machine(root: Path, folder: Path, domain: str) -> Machine:
@@ -113,3 +143,31 @@ def test_pmempool_makes_and_checks_pools_that_are_persistent_memory_to_it(
     file.write_bytes(content)
     checked = command(*words, "--", "/usr/bin/pmempool", "check", "-v", pool)
     assert checked.status == 1 and "not consistent" in checked.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "is_wrong"),
+    [
+        (("transactions", "1"), False),
+        (("transactions", "1", "not-added"), True),
+        *((words, wrong) for words, wrong in MORE if TIMES > 1),
+    ],
+)
+def test_a_check_finds_the_library_sound_and_what_a_program_forgets(
+    words: tuple[str, ...], is_wrong: bool, root: Path, inventory: Path, tmp_path: Path
+) -> None:
+    pools = tmp_path / "pools"
+    made = machine(root, pools, "eadr").run([inventory, "/pmem/inventory", "make"])
+    assert (made.exit_code, made.lost_pools) == (0, [])
+    subject = checking.Subject(
+        machine(root, pools, "adr"),
+        [str(inventory), "/pmem/inventory", *words],
+        dump=[str(inventory), "/pmem/inventory", "dump"],
+    )
+    report = checking.check(subject, nested=False, limits=checking.Limits(states=60 * TIMES))
+    assert report["points"]["found"] > 10
+    assert bool(report["bugs"]) == is_wrong
+    if is_wrong:
+        stores = [store for bug in report["bugs"] for store in (*bug["lost"], *bug["kept"])]
+        files = [store["place"]["file"] or "" for store in stores if store["place"] is not None]
+        assert any(file.endswith("inventory.c") for file in files)
