@@ -137,6 +137,7 @@ def test_a_function_that_never_returns_is_an_operation_that_never_ends(
         ended = command("check", "--operations", "leave", "--", *map(str, words))
         assert ended.status == 2
         assert said in ended.stderr
+        assert "a function that is not left by returning" in ended.stderr
 
 
 # ---- Of several threads -----------------------------------------------------------------------

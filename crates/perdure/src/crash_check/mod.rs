@@ -197,9 +197,14 @@ impl Asked {
             }
         }
         if !self.checker.is_empty() && !programs.contains_key(&Which::Recovery) {
-            return refused(
-                "--check: it looks at what a recovery has left: say by --then what recovers",
-            );
+            let option = if self.invariant {
+                "--invariant"
+            } else {
+                "--check"
+            };
+            return refused(format!(
+                "{option}: it looks at what a recovery has left: say by --then what recovers"
+            ));
         }
         let mut uncut = Uncut {
             world: World::new(&layout, pools, kernel, configuration),
