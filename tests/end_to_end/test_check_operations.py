@@ -185,7 +185,7 @@ def test_a_list_without_locks_is_not_accused(command: Command, tmp_path: Path) -
 def test_what_no_order_explains_is_found(
     mistake: str, function: str | None, command: Command
 ) -> None:
-    status, report = of_threads(command, mistake, "--schedules", "8")
+    status, report = of_threads(command, mistake, "--schedules", "8", "--states", "5000")
     assert status == 1
     symptoms = {symptom for bug in report["bugs"] for symptom in bug["symptoms"]}
     assert OVERLAP in symptoms
@@ -193,9 +193,9 @@ def test_what_no_order_explains_is_found(
     assert function is None or function in lost
 
 
-@pytest.mark.parametrize("mistake", ["none", "unlocked"])
+@pytest.mark.parametrize("mistake", ["none", "no-lock"])
 def test_threads_are_found_by_the_names_of_functions_too(mistake: str, command: Command) -> None:
-    options = ("--operations", "put,add,copy", "--schedules", "8")
+    options = ("--operations", "put,add,copy", "--schedules", "4")
     status, report = of_threads(command, mistake, *options)
     assert status == (mistake != "none")
     assert report["uncut"]["operations"] == 48
