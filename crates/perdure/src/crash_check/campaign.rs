@@ -51,7 +51,7 @@ pub fn run(
     let Some(surveyed) = prepared.uncut.survey(observer)? else {
         return refused("interrupted before the program had ended; nothing was checked");
     };
-    is_checkable(&surveyed)?;
+    is_checkable(asked, &surveyed)?;
     let memory = Memory::new(asked.memory);
     memory.suffices(asked.jobs())?;
     let patience = asked.patience_for(surveyed.life.instructions);
@@ -88,7 +88,7 @@ pub fn run(
             done.interrupted = true;
             break;
         };
-        if let Err(Error::Request(why)) = is_checkable(&surveyed) {
+        if let Err(Error::Request(why)) = is_checkable(asked, &surveyed) {
             let order =
                 format!("with its threads in another order (--schedules, number {schedule})");
             done.notices.push(format!("{order}: {why}"));
@@ -139,7 +139,7 @@ fn explore(
 }
 
 /// Refuses what no check can be made of.
-fn is_checkable(surveyed: &Surveyed) -> Result<(), Error> {
+fn is_checkable(asked: &Asked, surveyed: &Surveyed) -> Result<(), Error> {
     let recorder = &surveyed.recorder;
     if surveyed.life.end != End::Status(0) {
         return refused(format!(
@@ -154,9 +154,13 @@ fn is_checkable(surveyed: &Surveyed) -> Result<(), Error> {
         );
     }
     match &recorder.mistake {
-        Some(mistake) => refused(format!(
-            "check: {mistake} (perdure_op_begin, perdure_op_end)"
-        )),
+        Some(mistake) => {
+            let by = match asked.operations.as_slice() {
+                [] => "perdure_op_begin, perdure_op_end",
+                _ => "--operations: a function that is not left by returning from it",
+            };
+            refused(format!("check: {mistake} ({by})"))
+        }
         None => Ok(()),
     }
 }

@@ -210,11 +210,7 @@ impl Asked {
                 programs.insert(which, program);
             }
         }
-        if !self.checker.is_empty() && !programs.contains_key(&Which::Recovery) {
-            return refused(
-                "--check: it looks at what a recovery has left: say by --then what recovers",
-            );
-        }
+        self.check_recovers(&programs)?;
         let mut uncut = Uncut {
             world: World::new(&layout, pools, kernel, configuration),
             program: program.clone(),
@@ -236,6 +232,21 @@ impl Asked {
             world,
             invariant: self.invariant,
         })
+    }
+
+    /// What looks at what a recovery has left needs one.
+    fn check_recovers(&self, programs: &BTreeMap<Which, Program>) -> Result<(), Error> {
+        if self.checker.is_empty() || programs.contains_key(&Which::Recovery) {
+            return Ok(());
+        }
+        let option = if self.invariant {
+            "--invariant"
+        } else {
+            "--check"
+        };
+        refused(format!(
+            "{option}: it looks at what a recovery has left: say by --then what recovers"
+        ))
     }
 
     /// Has calls of functions of the program be operations.

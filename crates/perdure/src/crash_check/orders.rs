@@ -284,3 +284,44 @@ impl Watcher for Told {
         !tells
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Operations of an episode, each from one mark to another.
+    fn operations(marks: &[(u64, Option<u64>)]) -> Vec<Operation> {
+        let operation = |(thread, &(began, ended)): (usize, &(u64, Option<u64>))| Operation {
+            number: thread as u64,
+            after: None,
+            overlaps: true,
+            thread: ThreadId(thread as u32),
+            began,
+            ended,
+            episode: 1,
+        };
+        marks.iter().enumerate().map(operation).collect()
+    }
+
+    #[test]
+    fn who_had_ended_comes_before_who_begins_then() {
+        // The first ends, and then the third begins; the second is under way all the time.
+        let all = operations(&[(0, Some(3)), (1, None), (3, None), (5, None)]);
+        let done = Done::of(&all, 1, 4).expect("few");
+        assert_eq!((done.all.len(), done.complete), (3, 0b001));
+        let next = |set: u64| done.next(set).collect::<Vec<_>>();
+        assert_eq!(next(0b000), [0, 1]);
+        assert_eq!(next(0b010), [0]);
+        assert_eq!(next(0b001), [1, 2]);
+        assert_eq!(next(0b111), [0_usize; 0]);
+    }
+
+    #[test]
+    fn what_ends_later_is_not_complete_yet() {
+        let all = operations(&[(0, Some(3)), (1, Some(4))]);
+        let at = |marks| Done::of(&all, 1, marks).expect("few").complete;
+        assert_eq!([at(2), at(3), at(4)], [0b00, 0b01, 0b11]);
+        let many = operations(&[(0, None); 65]);
+        assert!(Done::of(&many, 1, 1).is_none());
+    }
+}
