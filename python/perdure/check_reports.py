@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from perdure import tokens
+
 if TYPE_CHECKING:
     from perdure.check_results import Again, Bug, Check, Place, Store
 
@@ -55,6 +57,8 @@ def at_point(bug: Bug) -> str:
     during = "" if point["operation"] is None else f", during operation {point['operation']}"
     if point["in_recovery"]:
         during = f" of {point['in_recovery']}, after it had failed{during}"
+    if reason.startswith("cut at"):
+        return f"power is {reason}{during}, behind the store in {where(point['place'])}"
     if reason == "end":
         return f"power fails when the program has ended{during}"
     what = {"fence": "before the fence in", "flush": "before the flush in"}.get(
@@ -65,7 +69,8 @@ def at_point(bug: Bug) -> str:
 
 def lines_of(bug: Bug) -> list[str]:
     """A bug for a person to read, but for its title."""
-    told = [f"{'; '.join(bug['symptoms'])} (at {bug['points']:,} failure points)"]
+    points = "cut" if bug["cut"] is not None else "failure point"
+    told = [f"{'; '.join(bug['symptoms'])} (at {counted(bug['points'], points)})"]
     told += [f"  {line}" for line in bug["detail"]]
     told += [f"not durable: {_store(one)}" for one in bug["lost"]]
     kept = "yet durable" if bug["lost"] else "too early"
@@ -75,8 +80,30 @@ def lines_of(bug: Bug) -> list[str]:
         for one in bug["lost"]
         if bug["defect"] in ("missing-flush", "flush-too-early")
     ]
-    told += [at_point(bug), f"to do: {ADVICE[bug['defect']]}", f"again: --state '{bug['state']}'"]
-    return told
+    told += [at_point(bug), *on_machine(bug), f"to do: {ADVICE[bug['defect']]}"]
+    token = tokens.shown(bug["token"])
+    return [*told, f"again: perdure replay {token}, or perdure debug {token}"]
+
+
+def on_machine(bug: Bug) -> list[str]:
+    """Whether the machine comes to the state of a bug, and how easily."""
+    cut, sought = bug["cut"], bug["on_machine"]
+    if cut is not None:
+        machine = " ".join(f"--set {one}" for one in cut["set"]) or "the machine as it is"
+        cuts = counted(bug["points"], "cut")
+        return [f"seen on this machine, in {cuts} (first {cut['schedule']}, {machine})"]
+    if sought is None:
+        return []
+    if sought["seen"]:
+        return [
+            f"seen on this machine, in {sought['seen']:,} of {sought['cuts']:,} cuts near there"
+        ]
+    return [f"allowed by the model, not seen on this machine in {sought['cuts']:,} cuts near there"]
+
+
+def counted(number: int, what: str) -> str:
+    """So many of something."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _store(one: Store) -> str:
@@ -151,10 +178,13 @@ def lines(report: Check, new: set[str]) -> Iterator[tuple[str, str]]:
     explored = f"{points['explored']:,} of {points['found']:,} failure points"
     wrong, coverage = f"{states['wrong']:,} of them wrong", f"{states['coverage']:.1%}"
     yield f"{' '.join(report['program'])}: {report['model']}", "bold"
-    yield f"  {explored}, from {points['call_stacks']:,} call stacks; {all_of}", ""
+    if report["machines"]:
+        yield from _of_machines(report)
+    else:
+        yield f"  {explored}, from {points['call_stacks']:,} call stacks; {all_of}", ""
+        yield f"  {states['run']:,} recoveries that differ, {wrong}; coverage there {coverage}", ""
     if points["in_recoveries"]:
         yield f"  {points['in_recoveries']:,} failure points of recoveries", ""
-    yield f"  {states['run']:,} recoveries that differ, {wrong}; coverage there {coverage}", ""
     for notice in report["notices"]:
         yield f"  note: {notice}", ""
     for number, bug in enumerate(report["bugs"], 1):
@@ -174,14 +204,29 @@ def lines(report: Check, new: set[str]) -> Iterator[tuple[str, str]]:
         cuts = f"{seen['failed']:,} of {seen['cuts']:,} cuts"
         yield f"\non {seen['machine']}: recovery fails after {cuts}", "bold"
         for token in seen["tokens"]:
-            yield f"  perdure replay {token}", ""
+            yield f"  perdure replay {tokens.shown(token)}", ""
     if not report["bugs"]:
         yield "\nno bug found" + ("" if not report["limited"] else ", as far as was looked"), ""
 
 
+def _of_machines(report: Check) -> Iterator[tuple[str, str]]:
+    """Which machines were cut, and how often that went wrong."""
+    rounds, states = report["machines"], report["states"]
+    cuts = f"{report['points']['explored']:,} of {report['points']['found']:,} cuts"
+    runs = counted(len(rounds), "run")
+    yield f"  {cuts}, of {runs}; recovery is wrong after {states['wrong']:,}", ""
+    for one in rounds:
+        machine = " ".join(one["set"]) or "the machine as it is"
+        failed = f"{one['failed']:,} of {one['cuts']:,}"
+        yield f"    {failed} {one['schedule']} cuts: {machine}", ""
+
+
 def lines_again(once: Again) -> Iterator[tuple[str, str]]:
-    """How recovery ended on one state."""
+    """How recovery ended on one state, and what is wrong with that."""
     for life in once["lives"]:
         yield f"{life['program']}: {life['end']}", "bold"
         for text in (life["output"] + "\n" + life["error"]).splitlines():
             yield f"  {text}", ""
+    yield f"wrong: {once['wrong']}" if once["wrong"] else "nothing is wrong", "bold"
+    for text in once["detail"]:
+        yield f"  {text}", ""

@@ -6,7 +6,6 @@ Always true here: exit status 1 says that there is a bug that the baseline does 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -21,11 +20,11 @@ from perdure import (
     outputs,
     progress,
     render,
-    tables,
     terminal,
+    tokens,
 )
 from perdure.commands.cutting import split_then
-from perdure.commands.shared import finish, machine_of
+from perdure.commands.shared import finish, machine_of, told
 from perdure.options import (
     Engine,
     GuestWithCopies,
@@ -47,6 +46,7 @@ class Model(str, Enum):
     px86 = "px86"
     arm = "arm"
     perdure = "perdure"
+    machine = "machine"
 
 
 def _positive(text: str) -> int:
@@ -178,7 +178,11 @@ def check(
     guest: GuestWithCopies,
     model: Annotated[
         Model,
-        typer.Option("--model", metavar="NAME", help="The persistence model: px86, arm, perdure."),
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="The persistence model: px86, arm, perdure; or machine: what it holds when cut.",
+        ),
     ] = Model.px86,
     judges: Judges,
     bounds: Bounds,
@@ -192,7 +196,8 @@ def check(
             "--cuts",
             parser=_positive,
             metavar="N",
-            help="Cut the machine's own power so often, too, and say how often recovery fails.",
+            help="Cut the machine so often; beside another model, and near each bug's point, too.",
+            show_default="400 by the model machine, else none",
         ),
     ] = None,
     state: Annotated[
@@ -221,17 +226,17 @@ def check(
     )
     if state is not None:
         once = checking.again(subject, state)
-        _print(check_reports.lines_again(once), json_file)
+        told(check_reports.lines_again(once), json_file)
         render.write_json(once, json_file)
         finish(0)
     with progress.bar(terminal.errors(), "failure points") as show:
-        report = checking.check(subject, nested=nested, limits=bounds.limits(), progress=show)
-    if cuts is not None and not report["interrupted"]:
-        with progress.bar(terminal.errors(), f"cuts of {machine}") as show:
-            report["on_machine"] = checking.on_machine(subject, cuts, show)
+        report = checking.check(
+            subject, nested=nested, cuts=cuts, limits=bounds.limits(), progress=show
+        )
+    tokens.remember(checking.tokens_of(report))
     new = {bug["id"] for bug in report["bugs"]} - known
     reports.write(report, new)
-    _print(check_reports.lines(report, new), json_file)
+    told(check_reports.lines(report, new), json_file)
     render.write_json(report, json_file)
     finish(int(bool(new)), report["interrupted"])
 
@@ -247,10 +252,3 @@ def _words(option: str, text: str | None) -> list[str]:
     if not words:
         raise PerdureError(f"{option} names no program: write it as {option} './program argument'")
     return words
-
-
-def _print(lines: Iterable[tuple[str, str]], json_file: str | None) -> None:
-    """Lines for a person, each in its style."""
-    console = terminal.tables(json_file)
-    for text, style in lines:
-        console.print(tables.line(text, style), highlight=False)

@@ -19,8 +19,9 @@ use super::oracle::Expected;
 use super::record::{Keeps, Point};
 use super::recovery::{End, Life, Recoveries, Which};
 use super::report;
+use super::rules::Model;
 use super::uncut::{Surveyed, Uncut};
-use super::{Asked, Prepared, refused};
+use super::{Asked, Prepared, machine, refused};
 use crate::error::Error;
 use crate::functional::{Engine, Pool};
 use crate::observer::Observer;
@@ -56,6 +57,11 @@ pub fn run(
         1
     };
     let mut done = Done::default();
+    if asked.model == Model::Machine {
+        let by = (observer, started);
+        machine::run(asked, prepared, asked.patience_for(usual), by, &mut done)?;
+        return report::of(asked, &surveyed, 1, &done);
+    }
     explore(
         asked,
         &prepared.uncut,
@@ -86,6 +92,10 @@ pub fn run(
         )?;
     }
     done.settle();
+    if let Some(cuts) = asked.cuts.filter(|_| !done.interrupted) {
+        let how = (asked.patience_for(usual), cuts);
+        machine::beside(asked, prepared, how, observer, &mut done)?;
+    }
     report::of(asked, &surveyed, schedules, &done)
 }
 

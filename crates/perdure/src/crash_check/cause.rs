@@ -5,9 +5,11 @@
 //! one of them less, it does not.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::done::Outline;
 use super::explore::{Choices, Explorer, Failed, lost};
+use super::machine::{Made, Sought};
 use super::nested::Inner;
 use super::oracle::Wrong;
 use super::pending::Store;
@@ -89,6 +91,10 @@ pub struct Cause {
     pub schedule: u64,
     /// The call stack there, once somebody has looked.
     pub stack: Option<Vec<Place>>,
+    /// The cut of the machine that it was found by.
+    pub cut: Option<Arc<Made>>,
+    /// How often the machine was seen in that state, where somebody has looked for it.
+    pub seen: Option<Sought>,
 }
 
 impl Cause {
@@ -192,6 +198,8 @@ pub fn find(
         in_recovery: None,
         schedule: explorer.schedule,
         stack: None,
+        cut: None,
+        seen: None,
     }))
 }
 

@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use super::cause::{self, Cause};
 use super::explore::Explored;
 use super::record::Point;
@@ -51,6 +53,10 @@ pub struct Done {
     pub interrupted: bool,
     /// A limit has.
     pub limited: bool,
+    /// Machines that were cut, and how often that went wrong.
+    pub rounds: Vec<Value>,
+    /// What came of cuts of the machine as it is, beside a check by a model.
+    pub on_machine: Option<Value>,
 }
 
 impl Done {

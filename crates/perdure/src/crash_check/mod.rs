@@ -13,6 +13,7 @@ mod campaign;
 mod cause;
 mod done;
 mod explore;
+mod machine;
 mod nested;
 mod oracle;
 mod pending;
@@ -22,11 +23,13 @@ mod recovery;
 mod replay;
 mod report;
 mod rules;
+mod token;
 mod uncertain;
 mod uncut;
 mod waste;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use perdure_designs::layout::Layout;
@@ -84,12 +87,22 @@ pub struct Asked {
     /// How many orders of a program's threads are tried.
     #[serde(default)]
     pub schedules: Option<u64>,
+    /// Cuts of the machine: all of them, or those beside a check by a model.
+    #[serde(default)]
+    pub cuts: Option<u64>,
+    /// The folder that gets the pools of the one state.
+    #[serde(default)]
+    pub pools: Option<PathBuf>,
 }
 
 /// A request made ready.
 struct Prepared {
     uncut: Uncut,
     programs: BTreeMap<Which, Program>,
+    /// What was given, by its names, with digests.
+    given: Vec<(String, Option<u32>)>,
+    /// The configuration's hash.
+    config_hash: String,
 }
 
 impl Prepared {
@@ -106,14 +119,41 @@ fn refused<T>(message: impl Into<String>) -> Result<T, Error> {
 /// Checks a program. JSON in, JSON out.
 pub fn check(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
     let asked: Asked = parsed(asked)?;
-    let started = Instant::now();
     let prepared = asked.prepare()?;
+    answer(&asked, &prepared, observer)
+}
+
+/// Lets recovery run again on the state that a token of a report names. JSON in, JSON out.
+pub fn check_again(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
+    let (asked, prepared) = token::opened(asked)?;
+    answer(&asked, &prepared, observer)
+}
+
+fn answer(asked: &Asked, prepared: &Prepared, observer: &dyn Observer) -> Result<String, Error> {
+    let started = Instant::now();
     let mut report = match &asked.state {
-        Some(state) => replay::run(&asked, &prepared, state)?,
-        None => campaign::run(&asked, &prepared, observer, started)?,
+        Some(state) => replay::run(asked, prepared, state, observer)?,
+        None => campaign::run(asked, prepared, observer, started)?,
     };
+    token::add(asked, prepared, &mut report);
     report["host"] = serde_json::json!({"seconds": started.elapsed().as_secs_f64()});
     Ok(report.to_string())
+}
+
+/// What is given, with what looks at recovered pools.
+fn given(
+    request: &[(String, Option<u32>)],
+    programs: &BTreeMap<Which, Program>,
+) -> Vec<(String, Option<u32>)> {
+    let lookers = programs
+        .iter()
+        .filter(|(which, _)| **which != Which::Recovery);
+    let digests = lookers.map(|(_, program)| {
+        let bytes = std::fs::read(&program.path).ok();
+        let digest = bytes.map(|bytes| xxhash_rust::xxh3::xxh3_64(&bytes) as u32);
+        (format!("the program {}", program.path.display()), digest)
+    });
+    request.iter().cloned().chain(digests).collect()
 }
 
 impl Asked {
@@ -122,6 +162,7 @@ impl Asked {
             ("--states", self.states),
             ("--states-of-a-point", self.states_of_a_point),
             ("--patience", self.patience),
+            ("--cuts", self.cuts),
         ] {
             if value == Some(0) {
                 return refused(format!("{name} 0: must be at least 1"));
@@ -190,6 +231,8 @@ impl Asked {
                 schedule: self.seed(),
                 number: 0,
             },
+            given: given(&prepared.given, &programs),
+            config_hash: configuration.hash(),
             programs,
         })
     }

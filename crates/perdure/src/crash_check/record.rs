@@ -31,6 +31,8 @@ pub enum Reason {
     Operation(u64),
     /// The run ends.
     End,
+    /// Power is cut, at that cycle of the machine.
+    Cut(u64),
 }
 
 /// Which operations there are around a moment.
@@ -260,6 +262,20 @@ impl Recorder {
             },
         };
         self.is_new = true;
+    }
+
+    /// What may be found if power fails now, wherever that is.
+    pub fn here(&self, reason: Reason, at: &At) -> Point {
+        Point {
+            number: self.points,
+            reason,
+            at: *at,
+            durable: self.durable.clone(),
+            lines: self.pending.lines().clone(),
+            covered: self.pending.covered(),
+            phase: self.phase,
+            table: self.table,
+        }
     }
 
     /// What made the stores durable that somebody wanted to know of.

@@ -73,6 +73,8 @@ pub fn of(asked: &Asked, surveyed: &Surveyed, schedules: u64, done: &Done) -> Re
         "bugs": bugs,
         "unexplained": done.unexplained,
         "waste": waste(surveyed, &wasted),
+        "machines": done.rounds,
+        "on_machine": done.on_machine,
         "notices": notices,
         "limited": done.limited,
         "interrupted": done.interrupted,
@@ -173,6 +175,8 @@ fn bug(cause: &Cause, (points, symptoms): (u64, &BTreeSet<&String>), pools: &[Po
         "symptoms": symptoms,
         "points": points,
         "state": replay::state_of(cause).to_string(),
+        "cut": cause.cut.as_ref().map(|cut| cut.to_json()),
+        "on_machine": cause.seen.map(|sought| json!({"cuts": sought.cuts, "seen": sought.seen})),
     })
 }
 
@@ -192,6 +196,7 @@ fn reason(reason: Reason) -> Value {
         Reason::Flush => json!("flush"),
         Reason::Operation(number) => json!(format!("operation {number} begins")),
         Reason::End => json!("end"),
+        Reason::Cut(cycle) => json!(format!("cut at cycle {cycle}")),
     }
 }
 

@@ -15,7 +15,7 @@ use super::recovery::Life;
 use super::rules::Model;
 use crate::call_stack;
 use crate::error::Error;
-use crate::functional::{At, Engine, Functional, Stop, Unwatched, World};
+use crate::functional::{At, Engine, Functional, Stop, Unwatched, Watcher, World};
 use crate::observer::Observer;
 
 /// Instructions between two looks at the observer.
@@ -120,6 +120,13 @@ impl Uncut {
             points,
             life,
         }))
+    }
+
+    /// Runs it to its end under another watcher, which never wants the machine to come back.
+    pub fn watch<W: Watcher>(&self, mut watcher: W) -> Result<W, Error> {
+        let mut machine = self.boot()?;
+        machine.run_plainly(&mut watcher, u64::MAX);
+        Ok(watcher)
     }
 
     /// The call stacks at these counts of retired instructions.
