@@ -46,7 +46,8 @@ def title(bug: Bug) -> str:
     defect = str(bug["defect"]).replace("-", " ")
     places = sorted({where(one["place"]) for one in bug["lost"] or bug["kept"]})
     if not places:
-        return f"{defect}: power fails before {where(bug['point']['place'])}"
+        when = "before" if bug["cut"] is None else "behind the store in"
+        return f"{defect}: power fails {when} {where(bug['point']['place'])}"
     return f"{defect}: {', '.join(places)}"
 
 

@@ -62,6 +62,15 @@ def test_what_the_machine_loses_is_named(
     assert sum(one["failed"] for one in report["machines"]) == report["states"]["wrong"]
 
 
+def test_what_is_durable_too_early_on_the_machine_is_told_as_an_order(command: Command) -> None:
+    options = ("--model", "machine", "--cuts", "160")
+    _, report = checked(command, "12", "wrong-order", options=options)
+    bugs = {bug["defect"]: bug for bug in report["bugs"]}
+    assert set(bugs) <= {"wrong-order", "not-recoverable"}
+    (store,) = bugs["wrong-order"]["lost"]
+    assert store["place"]["function"] == "fill"
+
+
 def test_neither_host_threads_nor_time_change_what_cuts_find(command: Command) -> None:
     reports = []
     for jobs in ("1", "3"):

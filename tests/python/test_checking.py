@@ -102,6 +102,8 @@ def test_a_bug_says_whether_the_machine_shows_it():
     said = told(cut=cut, on_machine=None, points=1, point=point)
     assert "seen on this machine, in 1 cut (first random, --set nvm.banks=1)" in said
     assert "(at 1 cut)" in said
+    nowhere = {**BUG, "defect": "not-recoverable", "lost": [], "cut": cut, "point": point}
+    assert check_reports.title(nowhere) == ("not recoverable: power fails behind the store in 0x20")
     assert "power is cut at cycle 99, during operation 4, behind the store in 0x20" in said
 
 

@@ -233,14 +233,15 @@ impl<'s> Session<'s> {
             .collect())
     }
 
-    /// A store that the machine has lost before its flush, which comes later in the operation, is in the
-    /// wrong order.
+    /// A store that the machine has lost before its flush and its fence, which come later in the operation,
+    /// is in the wrong order: what relies on it was durable first.
     fn tell_orders<'c>(&self, causes: impl Iterator<Item = &'c mut Cause>) {
-        let flushless = |cause: &Cause| {
-            cause.operation.is_some()
-                && matches!(cause.defect, Defect::MissingFlush | Defect::FlushTooEarly)
+        let may_be_late = |cause: &Cause| {
+            let waits = cause.defect == Defect::MissingFence && cause.kept.is_empty();
+            let flushes = matches!(cause.defect, Defect::MissingFlush | Defect::FlushTooEarly);
+            cause.operation.is_some() && (waits || flushes)
         };
-        let mut causes: Vec<&mut Cause> = causes.filter(|cause| flushless(cause)).collect();
+        let mut causes: Vec<&mut Cause> = causes.filter(|cause| may_be_late(cause)).collect();
         let lost = causes.iter().flat_map(|cause| &cause.lost);
         let fates = self.fates(lost.map(|one| one.store.at.retired).collect());
         for cause in &mut causes {
