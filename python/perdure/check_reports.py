@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from perdure import check_waste
+from perdure import check_waste, tokens
 from perdure.check_words import (
     ADVICE,
     at_point,
@@ -48,7 +48,7 @@ def folded(text: str, depth: int = 0) -> list[str]:
 
 def told(bug: Bug) -> Iterator[tuple[int, str]]:
     """A bug for a person, but for its title: sentences, each with how far in it stands."""
-    times = plural(bug["points"], "failure point")
+    times = plural(bug["points"], "failure point" if bug["cut"] is None else "cut")
     yield 0, f"{'; '.join(bug['symptoms'])} (at {times})"
     for line in bug["detail"]:
         yield 1, printable(line)
@@ -60,12 +60,36 @@ def told(bug: Bug) -> Iterator[tuple[int, str]]:
     for mark in belongs(bug):
         yield 0, f"{mark.text} {mark.beside} {where(mark.place)}"
     yield 0, at_point(bug)
+    if machine := on_machine(bug):
+        yield 0, machine
     yield 0, f"to do: {ADVICE[bug['defect']]}"
+
+
+def on_machine(bug: Bug) -> str | None:
+    """Whether the machine comes to the state of a bug, and how easily."""
+    cut, sought = bug["cut"], bug["on_machine"]
+    if cut is not None:
+        machine = _settings(bug) or "the machine as it is"
+        cuts = plural(bug["points"], "cut")
+        return f"seen on this machine, in {cuts} (first {cut['schedule']}, {machine})"
+    if sought is None:
+        return None
+    if sought["seen"]:
+        seen = f"{sought['seen']:,} of {plural(sought['cuts'], 'cut')}"
+        return f"seen on this machine, in {seen} near there"
+    cuts = plural(sought["cuts"], "cut")
+    return f"allowed by the model, not seen on this machine in {cuts} near there"
+
+
+def _settings(bug: Bug) -> str:
+    """The options that make a machine the one that was cut."""
+    return "" if bug["cut"] is None else " ".join(f"--set {one}" for one in bug["cut"]["set"])
 
 
 def again(bug: Bug) -> str:
     """What shows the bug's state again, behind the same command."""
-    return f"--state '{bug['state']}'"
+    settings = f"{_settings(bug)} " if _settings(bug) else ""
+    return f"{settings}--state '{bug['state']}'"
 
 
 def found_whole(bug: Bug, kept: Store) -> list[Word]:
@@ -128,6 +152,9 @@ def lines(report: Check, new: set[str]) -> Iterator[tuple[str, str]]:
 
 def seen(report: Check) -> Iterator[str]:
     """How much was looked at."""
+    if report["machines"]:
+        yield from _of_machines(report)
+        return
     points, states = report["points"], report["states"]
     explored = f"{points['explored']:,} of {points['found']:,} failure points"
     all_of = f"{points['exhaustively']:,} of them exhaustively"
@@ -152,7 +179,8 @@ def _bug(number: int, bug: Bug, is_new: bool) -> Iterator[tuple[str, str]]:
     yield from _styled(f"bug {number}{known}: {title(bug)}", style)
     for depth, text in told(bug):
         yield from _styled(text, "", depth + 1)
-    yield f"  again: {again(bug)}", ""
+    token = tokens.shown(bug["token"])
+    yield f"  again: perdure replay {token}, or perdure debug {token}", ""
 
 
 def _wasted(report: Check) -> Iterator[tuple[str, str]]:
@@ -170,12 +198,25 @@ def _on_machine(report: Check) -> Iterator[tuple[str, str]]:
         cuts = f"{cut['failed']:,} of {cut['cuts']:,} cuts"
         yield f"on {cut['machine']}: recovery fails after {cuts}", "bold"
         for token in cut["tokens"]:
-            yield f"  perdure replay {token}", ""
+            yield f"  perdure replay {tokens.shown(token)}", ""
+
+
+def _of_machines(report: Check) -> Iterator[str]:
+    """Which machines were cut, and how often that went wrong."""
+    rounds, states = report["machines"], report["states"]
+    cuts = f"{report['points']['explored']:,} of {report['points']['found']:,} cuts"
+    yield f"{cuts}, of {plural(len(rounds), 'run')}; recovery is wrong after {states['wrong']:,}"
+    for one in rounds:
+        machine = " ".join(one["set"]) or "the machine as it is"
+        yield f"  {one['failed']:,} of {one['cuts']:,} {one['schedule']} cuts: {machine}"
 
 
 def lines_again(once: Again) -> Iterator[tuple[str, str]]:
-    """How recovery ended on one state."""
+    """How recovery ended on one state, and what is wrong with that."""
     for life in once["lives"]:
         yield f"{life['program']}: {life['end']}", "bold"
         for text in (life["output"] + "\n" + life["error"]).splitlines():
             yield f"  {printable(text)}", ""
+    yield f"wrong: {once['wrong']}" if once["wrong"] else "nothing is wrong", "bold"
+    for text in once["detail"]:
+        yield f"  {printable(text)}", ""

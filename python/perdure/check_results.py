@@ -5,7 +5,7 @@ Always true here: it is the core's JSON itself; addresses of instructions are in
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from perdure.fields import Bytes, Cycles, Instructions, Seconds
 
@@ -56,27 +56,50 @@ class Store(TypedDict):
 class Point(TypedDict):
     """When power fails: before that instruction of what runs then, be it the program or a recovery.
 
-    The program has come so many instructions far, and has begun so many operations.
+    The program has come so many instructions far, and has begun so many operations. Of a cut of
+    the machine, `instruction` says what came first, as in stores, and is no number of instructions.
     """
 
     number: int
     instruction: Instructions
     reason: str
     operation: int | None
-    instructions: Instructions
+    instructions: Instructions | None
     operations: int
     place: Place | None
     stack: list[Place] | None
     in_recovery: str | None
 
 
+Schedule = Literal["near-events", "in-flight", "random"]
+"""Of cuts: near a write at the media, behind a store that is not waited for yet, at any time."""
+
 Defect = Literal[
     "missing-flush", "flush-too-early", "missing-fence", "wrong-order", "torn", "not-recoverable"
 ]
 
 
+class Cut(TypedDict):
+    """The cut of the machine that a bug was found by: when, and of which machine."""
+
+    cycle: Cycles
+    set: list[str]
+    schedule: Schedule
+
+
+class Sought(TypedDict):
+    """In how many cuts near a bug's point the machine was in its state, and recovery failed."""
+
+    cuts: int
+    seen: int
+
+
 class Bug(TypedDict):
-    """A cause, and what it leads to."""
+    """A cause, and what it leads to.
+
+    `cut` is there under the model `machine`, `on_machine` where the state of a bug of another
+    model was sought by cuts.
+    """
 
     id: str
     defect: Defect
@@ -88,6 +111,9 @@ class Bug(TypedDict):
     point: Point
     points: int
     state: str
+    token: str
+    cut: Cut | None
+    on_machine: Sought | None
 
 
 class Wasted(TypedDict):
@@ -155,8 +181,18 @@ class States(TypedDict):
     coverage: float
 
 
+class Round(TypedDict):
+    """Cuts of one machine, which has these overrides, at moments of one schedule."""
+
+    number: int
+    set: list[str]
+    schedule: Schedule
+    cuts: int
+    failed: int
+
+
 class OnMachine(TypedDict):
-    """What came of power cuts of the machine itself, under the same programs."""
+    """What came of cuts of the machine as it is, beside a model; tokens of those that failed."""
 
     machine: str
     cuts: int
@@ -183,6 +219,7 @@ class Check(TypedDict):
     bugs: list[Bug]
     unexplained: int
     waste: list[Wasted]
+    machines: list[Round]
     notices: list[str]
     limited: bool
     interrupted: bool
@@ -200,8 +237,14 @@ class Life(TypedDict):
 
 
 class Again(TypedDict):
-    """One state once more."""
+    """One state once more: how recovery ends, and what is wrong with that, if anything is.
+
+    `request` is the run of what recovers, on the pools of the folder that was asked for.
+    """
 
     state: str
     lives: list[Life]
+    wrong: str | None
+    detail: list[str]
+    request: dict[str, Any] | None
     host: Host

@@ -84,7 +84,8 @@ def title(bug: Bug) -> str:
     defect = str(bug["defect"]).replace("-", " ")
     places = sorted({where(one["place"]) for one in bug["lost"] or bug["kept"]})
     if not places:
-        return f"{defect}: power fails before {where(bug['point']['place'])}"
+        when = "before" if bug["cut"] is None else "behind the store in"
+        return f"{defect}: power fails {when} {where(bug['point']['place'])}"
     return f"{defect}: {', '.join(places)}"
 
 
@@ -95,7 +96,10 @@ def at_point(bug: Bug) -> str:
     during = "" if point["operation"] is None else f", during operation {point['operation']}"
     if point["in_recovery"]:
         during = f" of {point['in_recovery']}, after it had failed{during}"
-    during += f", {plural(point['instructions'], 'instruction')} after the start"
+    if reason.startswith("cut at"):
+        return f"power is {reason}{during}, behind the store in {where(point['place'])}"
+    if point["instructions"] is not None:
+        during += f", {plural(point['instructions'], 'instruction')} after the start"
     if reason == "end":
         return f"power fails when the program has ended{during}"
     what = {"fence": "before the fence in", "flush": "before the flush in"}.get(

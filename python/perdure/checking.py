@@ -7,7 +7,6 @@ holds while sources around it change.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,12 +17,9 @@ from perdure import PerdureError, _core, invariants, notebook
 
 if TYPE_CHECKING:
     from perdure.api import Machine, Progress
-    from perdure.check_results import Again, Check, OnMachine
+    from perdure.check_results import Again, Check
 
-Model: TypeAlias = Literal["px86", "arm", "perdure"]
-
-TOKENS = 5
-"""Cuts of the machine whose tokens are told."""
+Model: TypeAlias = Literal["px86", "arm", "perdure", "machine"]
 
 
 @dataclass(frozen=True)
@@ -91,40 +87,21 @@ def check(
     subject: Subject,
     *,
     nested: bool = True,
+    cuts: int | None = None,
     limits: Limits | None = None,
     progress: Progress | None = None,
 ) -> Check:
-    """What goes wrong when power fails while a program runs or, if `nested`, recovers."""
-    given = {key: value for key, value in vars(limits or Limits()).items() if value is not None}
+    """What goes wrong when power fails while a program runs or, if `nested`, recovers.
+
+    The machine itself is cut so often: under the model `machine` in all; under another one near
+    persistence events, and near each bug's point to see whether the machine comes to its state.
+    """
+    asked_for = {**vars(limits or Limits()), "cuts": cuts}
+    given = {key: value for key, value in asked_for.items() if value is not None}
     with subject.made_ready() as ready, notebook.following("check", progress) as show:
         asked = json.dumps({**ready.request(), "nested": nested, **given}, default=str)
         answer: Check = json.loads(_core.check(asked, show))
-    answer["on_machine"] = None
     return answer
-
-
-def on_machine(subject: Subject, cuts: int, progress: Progress | None = None) -> OnMachine:
-    """How many power cuts of the machine itself, near persistence events, recovery fails after."""
-    machine = subject.machine
-    with tempfile.TemporaryDirectory(prefix="perdure-check-") as empty:
-        folder = machine if machine.pmem is not None else replace(machine, pmem=empty)
-        report = folder.cut(
-            list(subject.program),
-            then=list(subject.then),
-            restart=True,
-            cuts=cuts,
-            schedule="near-events",
-            seed=subject.seed,
-            jobs=subject.jobs,
-            progress=progress,
-        )
-    tokens = [cut.token for cut in report.failures if cut.token is not None]
-    return {
-        "machine": machine.machine,
-        "cuts": report.cuts,
-        "failed": len(report.failures),
-        "tokens": tokens[:TOKENS],
-    }
 
 
 def again(subject: Subject, state: str) -> Again:
@@ -132,6 +109,20 @@ def again(subject: Subject, state: str) -> Again:
     asked = json.dumps({**subject.request(), "checker": [], "state": state})
     answer: Again = json.loads(_core.check(asked, None))
     return answer
+
+
+def replay(token: str, pools: Path | None = None) -> Again:
+    """What recovery comes to on the state of a bug's token, whose pools a folder may get."""
+    asked = json.dumps({"token": token, "pools": None if pools is None else str(pools)})
+    answer: Again = json.loads(_core.check_again(asked, None))
+    return answer
+
+
+def tokens_of(report: Check) -> list[str]:
+    """All tokens that a report names."""
+    on_machine = report["on_machine"]
+    found = [bug["token"] for bug in report["bugs"]]
+    return found + ([] if on_machine is None else on_machine["tokens"])
 
 
 def known_in(baseline: Path | None) -> set[str]:

@@ -1,4 +1,4 @@
-"""Short names for the tokens of power cuts, which are too long to be typed.
+"""Short names for tokens of power cuts and of checks' bugs, which are too long to be typed.
 
 Always true here: a token says everything, wherever it is replayed; a short name is the beginning of
 its digest, and says nothing where the token was not kept. Tokens are kept in one folder, a file
@@ -20,6 +20,9 @@ from perdure import PerdureError, outputs
 
 KEPT = 1000
 """Tokens in the folder, the newest."""
+
+OF_CHECK = "c1-"
+"""What the tokens of a check's bugs begin with."""
 
 SHORT = re.compile(r"[a-z2-7]{8}")
 """What a short name looks like; a token is longer, and has capitals."""
@@ -43,7 +46,12 @@ def short(token: str) -> str:
 
 def is_token(text: str | None) -> TypeGuard[str]:
     """Whether this is a token: what ends a run at once has a message in its place, or nothing."""
-    return text is not None and text.startswith("p2-")
+    return text is not None and text.startswith(("p2-", OF_CHECK))
+
+
+def is_of_check(text: str) -> bool:
+    """Whether this is the token of a bug that `perdure check` has found."""
+    return text.startswith(OF_CHECK)
 
 
 def remember(found: Iterable[str | None]) -> None:
@@ -72,20 +80,35 @@ def full(name: str) -> str:
             return (kept / name).read_text("utf-8")
     raise PerdureError(
         f"no token is kept here as '{name}' (in {kept}, the newest {KEPT:,}); give the whole "
-        "token, from 'p2-' to its last character"
+        "token, from its mark (p2- or c1-) to its last character"
     )
+
+
+def found(text: str) -> str | None:
+    """The token that a word names, unless it is a file: in a place where programs may stand."""
+    if is_token(text):
+        return text
+    kept = folder()
+    if SHORT.fullmatch(text) is None or kept is None or Path(text).exists():
+        return None
+    return full(text) if (kept / text).is_file() else None
+
+
+def shown(token: str) -> str:
+    """A token as it is told: by its short name, if it is kept under that."""
+    kept = folder()
+    with suppress(OSError):
+        if kept is not None and (kept / short(token)).is_file():
+            return short(token)
+    return token
 
 
 def again(token: str) -> list[str]:
     """How to see a cut again, a line each: short if its token is kept, and whole."""
-    kept = folder()
-    with suppress(OSError):
-        if kept is not None and (kept / short(token)).is_file():
-            return [
-                f"again: perdure replay {short(token)}",
-                f"anywhere else: perdure replay {token}",
-            ]
-    return [f"again: perdure replay {token}"]
+    name = shown(token)
+    if name == token:
+        return [f"again: perdure replay {token}"]
+    return [f"again: perdure replay {name}", f"anywhere else: perdure replay {token}"]
 
 
 def _forget(kept: Path) -> None:

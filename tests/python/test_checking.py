@@ -56,6 +56,9 @@ BUG = {
     },
     "points": 2,
     "state": "0/1:40=1",
+    "token": "c1-a",
+    "cut": None,
+    "on_machine": {"cuts": 10, "seen": 3},
 }
 REPORT = {
     "program": ["./list", "/pmem/x"],
@@ -85,6 +88,7 @@ REPORT = {
     "bugs": [BUG],
     "unexplained": 0,
     "waste": [{"what": "flushed-twice", "count": 3, "cycles": 60, "place": UNKNOWN, "stack": None}],
+    "machines": [],
     "notices": ["no symbols"],
     "limited": True,
     "interrupted": False,
@@ -117,7 +121,8 @@ def test_a_bug_is_told_with_its_places():
         "x+0x40 node.key: 0000000000000000, newest 0100000000000000",
         "a flush belongs behind fill (list.c:9)",
         "before the fence in 0x20, during operation 4",
-        "--state '0/1:40=1'",
+        "seen on this machine, in 3 of 10 cuts near there",
+        "again: perdure replay c1-a, or perdure debug c1-a",
         "flushed twice, 3 times, 60 cycles: 0x20",
         "30 flushes 400 and 3 fences 100 (25.0%)",
         "note: no symbols",
@@ -194,6 +199,33 @@ def test_where_call_stacks_do_not_meet_the_store_itself_is_named():
 
 def test_names_are_as_their_authors_wrote_them():
     assert check_words.where(at("_ZN4list4fillEv", 3)) == "list::fill() (list.c:3)"
+
+
+def test_a_bug_says_whether_the_machine_shows_it():
+    def told(**more):
+        return "\n".join(text for _, text in check_reports.told({**BUG, **more}))
+
+    assert "on this machine" not in told(on_machine=None)
+    said = told(on_machine={"cuts": 10, "seen": 0})
+    assert "allowed by the model, not seen on this machine in 10 cuts near there" in said
+    cut = {"cycle": 99, "set": ["nvm.banks=1"], "schedule": "random"}
+    point = {**BUG["point"], "reason": "cut at cycle 99"}
+    said = told(cut=cut, on_machine=None, points=1, point=point)
+    assert "seen on this machine, in 1 cut (first random, --set nvm.banks=1)" in said
+    assert "(at 1 cut)" in said
+    nowhere = {**BUG, "defect": "not-recoverable", "lost": [], "cut": cut, "point": point}
+    assert check_reports.title(nowhere) == ("not recoverable: power fails behind the store in 0x20")
+    assert "power is cut at cycle 99, during operation 4, behind the store in 0x20" in said
+
+
+def test_machines_that_were_cut_are_told():
+    one = {"number": 3, "set": ["nvm.banks=1"], "schedule": "random", "cuts": 40, "failed": 2}
+    report = {**REPORT, "model": "machine", "machines": [{**one, "set": []}, one]}
+    text = "\n".join(line for line, _ in check_reports.lines(report, {"a"}))
+    assert "8 of 9 cuts, of 2 runs; recovery is wrong after 2" in text
+    assert "2 of 40 random cuts: the machine as it is" in text
+    assert "2 of 40 random cuts: nvm.banks=1" in text
+    assert "failure points, from" not in text
 
 
 def test_nothing_found_is_said_as_far_as_was_looked():

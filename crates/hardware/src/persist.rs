@@ -18,6 +18,7 @@ use crate::policy::{Cause, Evicted, Eviction, Policy};
 use crate::time::Cycles;
 use crate::timeline;
 use crate::trace::Traced;
+use crate::watched::Ordered;
 
 /// What an operation leaves of a line in the caches. Nothing that was stored is ever taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,9 +117,12 @@ impl Hardware {
         now: Cycles,
     ) -> Cycles {
         let line = persist.line;
-        if let (Some(trace), Point::Persistence) = (&mut self.memory.trace, persist.point) {
+        if persist.point == Point::Persistence {
             let (hart, at) = (persist.hart, now);
-            trace.push(Traced::Persisted { hart, line, at });
+            if let Some(trace) = &mut self.memory.trace {
+                trace.push(Traced::Persisted { hart, line, at });
+            }
+            (self.memory).hear_order(|| Ordered::Persisted { hart, line });
         }
         let now = self.cores[persist.hart].timing.persist_begins(now);
         let now = self.send_combined_line(policy, persist.hart, line, now);
@@ -238,8 +242,11 @@ impl Hardware {
             self.draw_wait(hart, timeline::FENCE, now, before);
         }
         let done = now + wait;
-        if let (Some(trace), true) = (&mut self.memory.trace, fence.persists) {
-            trace.push(Traced::Fenced { hart, done });
+        if fence.persists {
+            if let Some(trace) = &mut self.memory.trace {
+                trace.push(Traced::Fenced { hart, done });
+            }
+            (self.memory).hear_order(|| Ordered::Fenced { hart, done });
         }
         done
     }

@@ -5,6 +5,7 @@
 //! changes a run, except how long its simulation takes: stores to these lines do not hit the lookaside.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 
 use crate::cache::Slot;
 use crate::controller::Served;
@@ -66,6 +67,43 @@ pub enum Heard {
         /// When it was accepted, when it begins at the media, and when it survives.
         when: [Cycles; 3],
     },
+    /// Of interest where all lines of a range are watched.
+    Ordered(Ordered),
+}
+
+/// What says in which order bytes become durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ordered {
+    /// A hart's persist operation sends a line's bytes to where they survive.
+    Persisted {
+        /// Who.
+        hart: usize,
+        /// Which line.
+        line: LineNumber,
+    },
+    /// A hart's fence waited for its persist operations.
+    Fenced {
+        /// Who.
+        hart: usize,
+        /// When the hart went on.
+        done: Cycles,
+    },
+    /// What a hart stores from now on is the system's own, or its thread's again.
+    System {
+        /// Who.
+        hart: usize,
+        /// Which of the two.
+        begins: bool,
+    },
+    /// The program on a hart says something of itself, in the words of whoever runs the harts.
+    Said {
+        /// Who.
+        hart: usize,
+        /// When.
+        at: Cycles,
+        /// Which of the things that can be said, and two numbers of it.
+        what: (u8, [u64; 2]),
+    },
 }
 
 /// The lines, and what was heard of them.
@@ -73,6 +111,8 @@ pub enum Heard {
 pub struct Watched {
     /// Looked up, never iterated over.
     lines: HashSet<LineNumber>,
+    /// All lines of this range, too; then persist operations, fences and what programs say are heard.
+    range: Range<LineNumber>,
     heard: Vec<Heard>,
     /// Who stores now.
     writer: Writer,
@@ -89,9 +129,17 @@ impl Watched {
         }
     }
 
+    /// All lines of a range, and in which order harts make them durable.
+    pub fn all_of(range: Range<LineNumber>) -> Self {
+        Self {
+            range,
+            ..Self::default()
+        }
+    }
+
     /// True for one of the lines.
     pub fn has(&self, line: LineNumber) -> bool {
-        self.lines.contains(&line)
+        self.range.contains(&line) || self.lines.contains(&line)
     }
 
     /// What was heard since the last time.
@@ -115,6 +163,16 @@ impl Memory {
             && watched.has(line)
         {
             watched.combined.insert((hart, line), watched.writer);
+        }
+    }
+
+    /// Something happens that is of interest to whoever hears in which order bytes become durable.
+    #[inline]
+    pub fn hear_order(&mut self, event: impl FnOnce() -> Ordered) {
+        if let Some(watched) = &mut self.watched
+            && !watched.range.is_empty()
+        {
+            watched.heard.push(Heard::Ordered(event()));
         }
     }
 

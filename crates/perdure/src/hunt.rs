@@ -69,9 +69,9 @@ fn first() -> u64 {
 }
 
 /// A key with values to choose from; one of them is drawn as often as the key's default.
-type Choice = (&'static str, &'static [&'static str]);
+pub(crate) type Choice = (&'static str, &'static [&'static str]);
 
-const MACHINES: &[Choice] = &[
+pub(crate) const MACHINES: &[Choice] = &[
     ("core.store_buffer_entries", &["1", "32"]),
     ("nvm.banks", &["1", "3", "64", "256"]),
     ("nvm.row_bytes", &["64", "256", "4096"]),
@@ -85,7 +85,7 @@ const MACHINES: &[Choice] = &[
 ];
 
 /// Caches beside what the preset has: those that do not fit are refused, and the rest is seldom tiny.
-const CACHES: &[Choice] = &[
+pub(crate) const CACHES: &[Choice] = &[
     ("l1i.bytes", &["512", "1KiB", "4KiB"]),
     ("l1d.bytes", &["512", "1KiB", "2KiB", "4KiB"]),
     ("l1d.ways", &["1", "2"]),
@@ -110,7 +110,7 @@ const OUTPUT_EVERY: [u64; 4] = [100, 300, 1000, 2000];
 const GENERATIONS: [Option<u32>; 5] = [None, None, Some(1), Some(2), Some(5)];
 
 /// Caches of a few lines that fit into one another: what is drawn level by level hardly ever would.
-fn caches(random: &mut Random, sharing_harts: u64) -> Vec<String> {
+pub(crate) fn caches(random: &mut Random, sharing_harts: u64) -> Vec<String> {
     let l1 = [one_of(random, &L1_BYTES), one_of(random, &L1_BYTES)];
     let included = (l1[0] + l1[1]).next_power_of_two() * sharing_harts;
     let l2 = included * one_of(random, &LARGER);
@@ -127,7 +127,7 @@ fn caches(random: &mut Random, sharing_harts: u64) -> Vec<String> {
     sizes.map(|(key, value)| format!("{key}={value}")).into()
 }
 
-fn one_of<T: Copy>(random: &mut Random, among: &[T]) -> T {
+pub(crate) fn one_of<T: Copy>(random: &mut Random, among: &[T]) -> T {
     among[random.below(among.len() as u64) as usize]
 }
 

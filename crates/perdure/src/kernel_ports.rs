@@ -15,6 +15,7 @@ use perdure_hardware::persist::{Effect, Fence, Persist};
 use perdure_hardware::policy::{Policy, PolicyFailure};
 use perdure_hardware::time::Cycles;
 use perdure_hardware::trace::Traced;
+use perdure_hardware::watched::Ordered;
 use perdure_linux::{PAGE_BYTES, SpaceId};
 
 use crate::port::OFFSET_MASK;
@@ -139,6 +140,8 @@ impl perdure_linux::Machine for KernelPort<'_> {
         if let Some(trace) = &mut self.hardware.memory.trace {
             trace.push(Traced::SystemStores { hart, begins });
         }
+        let memory = &mut self.hardware.memory;
+        memory.hear_order(|| Ordered::System { hart, begins });
         self.design.system_stores(self.hardware, hart, begins);
     }
 

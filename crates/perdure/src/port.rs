@@ -1,13 +1,12 @@
-//! How a hart reaches the hardware: [`perdure_riscv::Memory`] over the hierarchy. The kernel's doors
-//! stand in `kernel_ports.rs`.
+//! How harts reach the hardware: [`perdure_riscv::Memory`] over the hierarchy (the kernel: `kernel_ports`).
 //!
-//! The hit path of loads and stores is one compare against the lookaside (see
-//! `perdure_hardware::lookaside`). Everything else goes through the slow path, which is also all
-//! that the plain engine ever uses (`SHORTCUTS` false): the two must agree on every statistic and
-//! every cycle, so a shortcut may only skip work, never do different work.
+//! The hit path of loads and stores is one compare against the lookaside (see `perdure_hardware::lookaside`).
+//! Everything else goes through the slow path, which is also all that the plain engine ever uses (`SHORTCUTS`
+//! false): the two must agree on every statistic and every cycle, so a shortcut may only skip work, never do
+//! different work.
 //!
-//! The design is reached through `dyn Policy`: hits never ask it, a miss costs hundreds of times what
-//! a call through a table does, and the engines are compiled once and not once for each design.
+//! The design is reached through `dyn Policy`: hits never ask it, a miss costs hundreds of times what a call
+//! through a table does, and the engines are compiled once and not once for each design.
 
 use perdure_hardware::cache::Slot;
 use perdure_hardware::core_timing::AccessKind;
@@ -18,7 +17,7 @@ use perdure_hardware::policy::Policy;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, MemoryType, PAGE_BYTES, SpaceId, Translation};
 use perdure_riscv::{
-    Access, Amo, Barrier, CacheBlock, Class, Fault, FetchedLine, Memory, Observed, Scalar,
+    Access, Amo, Barrier, CacheBlock, Class, Fault, FetchedLine, Mark, Memory, Observed, Scalar,
 };
 
 use crate::observed;
@@ -34,7 +33,7 @@ mod otherwise;
 mod writer;
 
 pub use self::core::Limits;
-pub(crate) use self::writer::Attributed;
+pub(crate) use self::writer::{Attributed, mark_of};
 
 pub(crate) const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
 
@@ -203,9 +202,8 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         Ok((slot, ready))
     }
 
-    /// Where the line that came is of a newer epoch than the sharing group's (`Core::ahead`), the access
-    /// is not made yet: it faults, the machine lets the sharing group advance, and the instruction runs
-    /// again.
+    /// Where the line that came is of a newer epoch than the sharing group's (`Core::ahead`), the access is
+    /// not made yet: it faults, the machine lets the sharing group advance, and the instruction runs again.
     #[cold]
     fn stay_behind<T>(
         &mut self,
@@ -473,6 +471,10 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
     fn fence_instruction(&mut self, retired: u64) {
         self.wait_for(primitives::FENCE_INSTRUCTION, retired);
         self.hardware.flush_l1i(self.hart);
+    }
+
+    fn mark(&mut self, mark: Mark, retired: u64) {
+        self.says(mark, retired);
     }
 
     fn persistence(

@@ -6,6 +6,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -50,29 +51,12 @@ pub struct Token {
 impl Token {
     /// As text.
     pub fn encode(&self) -> String {
-        let json = serde_json::to_vec(self).expect("plain data");
-        let packed = miniz_oxide::deflate::compress_to_vec(&json, 9);
-        let mut bytes = (xxhash_rust::xxh3::xxh3_64(&packed) as u32)
-            .to_le_bytes()
-            .to_vec();
-        bytes.extend_from_slice(&packed);
-        format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
+        sealed(PREFIX, self)
     }
 
     /// Which of the programs and inputs that a request gives today is another one, in words.
     pub fn differs(&self, given: &[(String, Option<u32>)]) -> Option<String> {
-        let then = self.given.iter().chain(std::iter::repeat(&None));
-        let differing = given.iter().zip(then).find(|((_, now), then)| now != *then);
-        let ((name, now), then) = differing?;
-        Some(match (now, then) {
-            (None, _) => {
-                format!("{name} is not found: replay the token in the folder where it was made")
-            }
-            (Some(_), None) => {
-                format!("{name} is found on the host now, and was not when the token was made")
-            }
-            _ => format!("{name} has changed since the token was made"),
-        })
+        difference(&self.given, given)
     }
 
     /// The request to make that cut again, and no other one.
@@ -88,33 +72,12 @@ impl Token {
 
     /// From text.
     pub fn decode(text: &str) -> Result<Self, Error> {
-        let damaged = |what: &str| {
-            Error::Request(format!(
-                "the token is damaged ({what}); copy it whole, from '{PREFIX}' to its last character"
-            ))
-        };
         if text.trim().starts_with(OLDER) {
             return Err(Error::Request(format!(
                 "the token is of an older version, whose tokens begin with '{OLDER}'; cut again with this one"
             )));
         }
-        let body = text
-            .trim()
-            .strip_prefix(PREFIX)
-            .ok_or_else(|| damaged("it does not begin with the mark"))?;
-        let bytes = URL_SAFE_NO_PAD
-            .decode(body)
-            .map_err(|_| damaged("characters are wrong or missing"))?;
-        let (seal, packed) = bytes
-            .split_first_chunk::<4>()
-            .ok_or_else(|| damaged("it is too short"))?;
-        if u32::from_le_bytes(*seal) != xxhash_rust::xxh3::xxh3_64(packed) as u32 {
-            return Err(damaged("its checksum is wrong"));
-        }
-        let json = miniz_oxide::inflate::decompress_to_vec_with_limit(packed, LONGEST)
-            .map_err(|_| damaged("its content does not unpack"))?;
-        let token: Self =
-            serde_json::from_slice(&json).map_err(|_| damaged("it is of another version"))?;
+        let token: Self = unsealed(PREFIX, text)?;
         if token.timing != TIMING {
             return Err(Error::Request(format!(
                 "the token is of timing version {}, made by build {}, and this build's is {TIMING}: there, the same cycle is another moment (CHANGELOG.md says what changed); cut again with this one",
@@ -123,6 +86,58 @@ impl Token {
         }
         Ok(token)
     }
+}
+
+/// A token with that mark that says something.
+pub(crate) fn sealed(prefix: &str, said: &impl Serialize) -> String {
+    let json = serde_json::to_vec(said).expect("plain data");
+    let packed = miniz_oxide::deflate::compress_to_vec(&json, 9);
+    let mut bytes = (xxhash_rust::xxh3::xxh3_64(&packed) as u32)
+        .to_le_bytes()
+        .to_vec();
+    bytes.extend_from_slice(&packed);
+    format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes))
+}
+
+/// What a token with that mark says.
+pub(crate) fn unsealed<T: DeserializeOwned>(prefix: &str, text: &str) -> Result<T, Error> {
+    let damaged = |what: &str| {
+        Error::Request(format!(
+            "the token is damaged ({what}); copy it whole, from '{prefix}' to its last character"
+        ))
+    };
+    let body = text
+        .trim()
+        .strip_prefix(prefix)
+        .ok_or_else(|| damaged("it does not begin with the mark"))?;
+    let bytes = URL_SAFE_NO_PAD
+        .decode(body)
+        .map_err(|_| damaged("characters are wrong or missing"))?;
+    let (seal, packed) = bytes
+        .split_first_chunk::<4>()
+        .ok_or_else(|| damaged("it is too short"))?;
+    if u32::from_le_bytes(*seal) != xxhash_rust::xxh3::xxh3_64(packed) as u32 {
+        return Err(damaged("its checksum is wrong"));
+    }
+    let json = miniz_oxide::inflate::decompress_to_vec_with_limit(packed, LONGEST)
+        .map_err(|_| damaged("its content does not unpack"))?;
+    serde_json::from_slice(&json).map_err(|_| damaged("it is of another version"))
+}
+
+/// What is given today that is another one than then, in words.
+pub(crate) fn difference(then: &[Option<u32>], given: &[(String, Option<u32>)]) -> Option<String> {
+    let then = then.iter().chain(std::iter::repeat(&None));
+    let differing = given.iter().zip(then).find(|((_, now), then)| now != *then);
+    let ((name, now), then) = differing?;
+    Some(match (now, then) {
+        (None, _) => {
+            format!("{name} is not found: replay the token in the folder where it was made")
+        }
+        (Some(_), None) => {
+            format!("{name} is found on the host now, and was not when the token was made")
+        }
+        _ => format!("{name} has changed since the token was made"),
+    })
 }
 
 #[cfg(test)]

@@ -132,6 +132,15 @@ fn check(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResu
     })
 }
 
+/// Lets recovery run again on the state that a token of a check names.
+#[pyfunction]
+#[pyo3(signature = (request, progress=None))]
+fn check_again(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    task::wait_for(py, progress, move |observer| {
+        perdure::crash_check::check_again(&request, observer)
+    })
+}
+
 /// Decides litmus tests by their memory models.
 #[pyfunction]
 fn litmus(py: Python<'_>, request: String) -> PyResult<String> {
@@ -203,6 +212,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(hunt, module)?)?;
     module.add_function(wrap_pyfunction!(forks, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
+    module.add_function(wrap_pyfunction!(check_again, module)?)?;
     module.add_function(wrap_pyfunction!(litmus, module)?)?;
     module.add_function(wrap_pyfunction!(demangled, module)?)?;
     module.add_function(wrap_pyfunction!(configuration, module)?)?;

@@ -122,7 +122,8 @@ def again(command: Sequence[str], bug: Bug) -> str:
     if not command:
         return check_reports.again(bug)
     at = command.index("check") + 1 if "check" in command else len(command)
-    return shlex.join([*command[:at], "--state", bug["state"], *command[at:]])
+    settings = [] if bug["cut"] is None else [f"--set={one}" for one in bug["cut"]["set"]]
+    return shlex.join([*command[:at], *settings, "--state", bug["state"], *command[at:]])
 
 
 def excerpts(bug: Bug, sources: Sources) -> list[Shown]:
@@ -178,7 +179,9 @@ def steps(bug: Bug) -> Iterator[Step]:
     happens.append((point["instruction"], "power", fails, ""))
     before: int | None = None
     for at, kind, what, place in happens:
-        yield Step(kind, what, place, None if before is None else at - before)
+        # Stores of a machine that is cut are numbered, and not by instructions.
+        unknown = before is None or bug["cut"] is not None
+        yield Step(kind, what, place, None if unknown else at - (before or 0))
         before = at
     for one in bug["lost"]:
         if one["durable_at"] is not None:

@@ -6,7 +6,6 @@ Always true here: exit status 1 says that there is a bug that the baseline does 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -21,12 +20,12 @@ from perdure import (
     checking,
     progress,
     render,
-    tables,
     terminal,
+    tokens,
 )
 from perdure.commands.check_reporting import Reports
 from perdure.commands.cutting import split_then
-from perdure.commands.shared import finish, machine_of, say
+from perdure.commands.shared import finish, machine_of, say, told
 from perdure.options import (
     Engine,
     GuestWithCopies,
@@ -48,6 +47,7 @@ class Model(str, Enum):
     px86 = "px86"
     arm = "arm"
     perdure = "perdure"
+    machine = "machine"
 
 
 def _positive(text: str) -> int:
@@ -193,19 +193,21 @@ class Asked:
         """Checks the program as it is now."""
         with progress.bar(terminal.errors(), "failure points") as show:
             report = checking.check(
-                self.subject, nested=self.nested, limits=self.limits, progress=show
+                self.subject,
+                nested=self.nested,
+                cuts=self.cuts,
+                limits=self.limits,
+                progress=show,
             )
-        if self.cuts is not None and not report["interrupted"]:
-            with progress.bar(terminal.errors(), f"cuts of {report['machine']}") as show:
-                report["on_machine"] = checking.on_machine(self.subject, self.cuts, show)
+        tokens.remember(checking.tokens_of(report))
         return report
 
     def tell(self, report: Check, before: Check | None = None) -> int:
         """Writes what was found, first of all what was not so before; the exit status."""
         new = {bug["id"] for bug in report["bugs"]} - self.reports.known()
         if before is not None:
-            _print(check_watch.difference(before, report), self.json_file)
-        _print(check_reports.lines(report, new), self.json_file)
+            told(check_watch.difference(before, report), self.json_file)
+        told(check_reports.lines(report, new), self.json_file)
         render.write_json(report, self.json_file)
         self.reports.write(report, new)
         return int(bool(new))
@@ -246,7 +248,11 @@ def check(
     guest: GuestWithCopies,
     model: Annotated[
         Model,
-        typer.Option("--model", metavar="NAME", help="The persistence model: px86, arm, perdure."),
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="The persistence model: px86, arm, perdure; or machine: what it holds when cut.",
+        ),
     ] = Model.px86,
     judges: Judges,
     bounds: Bounds,
@@ -260,7 +266,8 @@ def check(
             "--cuts",
             parser=_positive,
             metavar="N",
-            help="Cut the machine's own power so often, too, and say how often recovery fails.",
+            help="Cut the machine so often; beside another model, and near each bug's point, too.",
+            show_default="400 by the model machine, else none",
         ),
     ] = None,
     state: Annotated[
@@ -296,7 +303,7 @@ def check(
     )
     if state is not None:
         once = checking.again(subject, state)
-        _print(check_reports.lines_again(once), json_file)
+        told(check_reports.lines_again(once), json_file)
         render.write_json(once, json_file)
         finish(0)
     asked = Asked(subject, nested, bounds.limits(), cuts, reports, json_file)
@@ -317,10 +324,3 @@ def _words(option: str, text: str | None) -> list[str]:
     if not words:
         raise PerdureError(f"{option} names no program: write it as {option} './program argument'")
     return words
-
-
-def _print(lines: Iterable[tuple[str, str]], json_file: str | None) -> None:
-    """Lines for a person, each in its style."""
-    console = terminal.tables(json_file)
-    for text, style in lines:
-        console.print(tables.line(text, style), highlight=False)

@@ -9,8 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from perdure import PerdureError, tokens
 from perdure.commands.attaching import Debugger, serve
 from perdure.commands.cutting import split_then
+from perdure.commands.replaying import debug_token
 from perdure.commands.shared import Program, machine_of, programs
 from perdure.options import (
     DesignOption,
@@ -52,7 +54,14 @@ def debug(
     planted_bug: PlantedBugOption = None,
     debugger: Debugger,
 ) -> None:
-    """Debug a program with gdb, forward and backward in time, and across power cuts."""
+    """Debug a program with gdb, forward and backward in time, and across power cuts.
+
+    A token in its place is debugged as perdure replay TOKEN --debug does.
+    """
+    if (token := tokens.found(program[0])) is not None:
+        if program[1:]:
+            raise PerdureError(f"{' '.join(program[1:])}: options stand before the token")
+        debug_token(token, debugger)
     chosen = machine_of(machine, design, guest, None, Engine.fast)
     words, then = split_then(program)
     more: dict[str, Any] = {"restart": True} if restart or then else {}

@@ -5,6 +5,7 @@ Always true here: a failure's page and its core files are of the first failure t
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ import typer
 from perdure import (
     PerdureError,
     api,
+    check_reports,
+    checking,
     explanation_page,
     outputs,
     progress,
@@ -66,7 +69,10 @@ class Explained:
 @grouped
 def replay(
     token: Annotated[
-        str, typer.Argument(help="The token that a report printed for a cut, or its short name.")
+        str,
+        typer.Argument(
+            help="The token that a report printed for a cut or a bug, or its short name."
+        ),
     ],
     check: CheckOption = None,
     check_seconds: CheckSecondsOption = None,
@@ -80,9 +86,19 @@ def replay(
     debugger: attaching.Debugger,
     explained: Explained,
 ) -> None:
-    """Repeat exactly the power cut that a token names, and explain it if it fails."""
+    """Repeat exactly the power cut that a token names, and explain it if it fails.
+
+    Of a bug of perdure check, recovery runs on its state again.
+    """
     if debug or debugger.starts_gdb:
-        attaching.serve({"token": tokens.full(token)}, debugger)
+        debug_token(tokens.full(token), debugger)
+    if tokens.is_of_check(tokens.full(token)):
+        if check is not None or explained.cores is not None or explained.html is not None:
+            raise PerdureError(
+                "--check, --cores and --html are for tokens of cuts; this one is of a check, and "
+                "knows what judges it"
+            )
+        _recover_again(tokens.full(token), json_file)
     with progress.bar(terminal.errors(), "replay") as show:
         report = api.replay(
             tokens.full(token),
@@ -101,6 +117,23 @@ def replay(
             ]
         )
     finish(report, json_file, explained)
+
+
+def _recover_again(token: str, json_file: str | None) -> NoReturn:
+    """Lets recovery run on the state of a check's bug once more; status 1 if it goes wrong."""
+    once = checking.replay(token)
+    shared.told(check_reports.lines_again(once), json_file)
+    render.write_json(once, json_file)
+    shared.finish(int(once["wrong"] is not None))
+
+
+def debug_token(token: str, debugger: attaching.Debugger) -> NoReturn:
+    """Debugs a cut; or, of a check's bug, what recovers, on the pools of the bug's state."""
+    if not tokens.is_of_check(token):
+        attaching.serve({"token": token}, debugger)
+    with tempfile.TemporaryDirectory(prefix="perdure-state-") as pools:
+        once = checking.replay(token, Path(pools))
+        attaching.serve({"request": once["request"]}, debugger)
 
 
 def with_cores(token: str, cores: Path, afterwards: Afterwards | None = None) -> Explanation | None:

@@ -7,14 +7,14 @@ written; a refusal names what was refused, and here also how the command line is
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn, TypedDict
 
 import typer
 
-from perdure import PerdureError, api, terminal
+from perdure import PerdureError, api, tables, terminal
 from perdure.options import Engine, Guest
 
 INTERRUPTED = 130
@@ -44,6 +44,13 @@ def names(values: Sequence[str] | None, default: str, option: str, example: str)
     if not found:
         raise PerdureError(f"{option} names nothing: give some, as in {option} {example}")
     return found
+
+
+def told(lines: Iterable[tuple[str, str]], json_file: str | None) -> None:
+    """Prints lines for a person, each in its style."""
+    console = terminal.tables(json_file)
+    for text, style in lines:
+        console.print(tables.line(text, style), highlight=False)
 
 
 class Programs(TypedDict, total=False):

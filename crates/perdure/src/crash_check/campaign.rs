@@ -24,8 +24,9 @@ use super::oracle::Expected;
 use super::record::{Keeps, Point};
 use super::recovery::{End, Life, Recoveries, Which};
 use super::report;
+use super::rules::Model;
 use super::uncut::{Surveyed, Uncut};
-use super::{Asked, Prepared, refused};
+use super::{Asked, Prepared, machine, refused};
 use crate::error::Error;
 use crate::functional::{Engine, Pool};
 use crate::observer::Observer;
@@ -63,6 +64,12 @@ pub fn run(
     } else {
         1
     };
+    if asked.model == Model::Machine {
+        let mut done = Done::default();
+        let how = (asked.patience_for(usual), &surveyed.mapped);
+        machine::run(asked, prepared, how, (observer, started), &mut done)?;
+        return report::of(asked, &surveyed, 1, &done, observer);
+    }
     let (mut keeper, mut done) = match &asked.keep {
         None => (None, Done::default()),
         Some(path) => {
@@ -106,6 +113,10 @@ pub fn run(
         )?;
     }
     done.settle();
+    if let Some(cuts) = asked.cuts.filter(|_| !done.interrupted) {
+        let how = (asked.patience_for(usual), &surveyed.mapped, cuts);
+        machine::beside(asked, prepared, how, observer, &mut done)?;
+    }
     report::of(asked, &surveyed, schedules, &done, observer)
 }
 

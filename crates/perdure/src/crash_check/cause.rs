@@ -5,12 +5,14 @@
 //! one of them less, it does not.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::done::Outline;
 use super::explore::{Choices, Explorer, Failed, lost};
 use super::kept;
+use super::machine::{Made, Sought};
 use super::nested::Inner;
 use super::oracle::Wrong;
 use super::parts::Parts;
@@ -109,6 +111,12 @@ pub struct Cause {
     pub schedule: u64,
     /// The call stack there, once somebody has looked.
     pub stack: Option<Vec<Place>>,
+    /// The cut of the machine that it was found by.
+    #[serde(skip)]
+    pub cut: Option<Arc<Made>>,
+    /// How often the machine was seen in that state, where somebody has looked for it.
+    #[serde(skip)]
+    pub seen: Option<Sought>,
 }
 
 impl Cause {
@@ -214,6 +222,8 @@ pub fn find(
         in_recovery: None,
         schedule: explorer.schedule,
         stack: None,
+        cut: None,
+        seen: None,
     }))
 }
 

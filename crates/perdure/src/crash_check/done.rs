@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::cause::{self, Cause};
 use super::explore::{Explored, Failed};
@@ -68,6 +69,12 @@ pub struct Done {
     /// A limit has.
     #[serde(skip)]
     pub limited: bool,
+    /// Machines that were cut, and how often that went wrong.
+    #[serde(skip)]
+    pub rounds: Vec<Value>,
+    /// What came of cuts of the machine as it is, beside a check by a model.
+    #[serde(skip)]
+    pub on_machine: Option<Value>,
 }
 
 impl Done {

@@ -17,7 +17,7 @@ use super::record::Point;
 use super::recovery::{Apart, Came, Life, Recoveries, UnderWay, Which};
 use super::rules::Model;
 use crate::error::Error;
-use crate::functional::Engine;
+use crate::functional::{Engine, Pool};
 
 /// Kinds of failures that are kept of a point.
 const FAILURES_MAX: usize = 24;
@@ -49,6 +49,15 @@ impl<'p> Choices<'p> {
         });
         let lines = lines.collect();
         Self { point, lines, all }
+    }
+
+    /// Persistent memory with every line decided.
+    pub fn pool(&self, versions: &BTreeMap<u64, usize>) -> Pool {
+        let mut pool = self.point.durable.clone();
+        for (line, decided) in self.decided(versions) {
+            pool.write(line, &decided[0].bytes);
+        }
+        pool
     }
 
     /// The same with every line decided: it is of that version, or else the newest.

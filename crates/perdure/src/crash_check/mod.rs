@@ -16,6 +16,7 @@ mod done;
 mod explore;
 mod functions;
 mod kept;
+mod machine;
 mod memory;
 mod nested;
 mod oracle;
@@ -28,6 +29,7 @@ mod recovery;
 mod replay;
 mod report;
 mod rules;
+mod token;
 mod uncertain;
 mod uncut;
 mod unread;
@@ -106,6 +108,12 @@ pub struct Asked {
     /// The file in which is kept what was done, and from which a check goes on.
     #[serde(default)]
     pub keep: Option<PathBuf>,
+    /// Cuts of the machine: all of them, or those beside a check by a model.
+    #[serde(default)]
+    pub cuts: Option<u64>,
+    /// The folder that gets the pools of the one state.
+    #[serde(default)]
+    pub pools: Option<PathBuf>,
 }
 
 /// A request made ready.
@@ -116,6 +124,10 @@ struct Prepared {
     world: World,
     /// What checks is told where pools are mapped.
     invariant: bool,
+    /// What was given, by its names, with digests.
+    given: Vec<(String, Option<u32>)>,
+    /// The configuration's hash.
+    config_hash: String,
 }
 
 impl Prepared {
@@ -139,14 +151,41 @@ fn refused<T>(message: impl Into<String>) -> Result<T, Error> {
 /// Checks a program. JSON in, JSON out.
 pub fn check(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
     let asked: Asked = parsed(asked)?;
-    let started = Instant::now();
     let prepared = asked.prepare()?;
+    answer(&asked, &prepared, observer)
+}
+
+/// Lets recovery run again on the state that a token of a report names. JSON in, JSON out.
+pub fn check_again(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
+    let (asked, prepared) = token::opened(asked)?;
+    answer(&asked, &prepared, observer)
+}
+
+fn answer(asked: &Asked, prepared: &Prepared, observer: &dyn Observer) -> Result<String, Error> {
+    let started = Instant::now();
     let mut report = match &asked.state {
-        Some(state) => replay::run(&asked, &prepared, state)?,
-        None => campaign::run(&asked, &prepared, observer, started)?,
+        Some(state) => replay::run(asked, prepared, state, observer)?,
+        None => campaign::run(asked, prepared, observer, started)?,
     };
+    token::add(asked, prepared, &mut report);
     report["host"] = serde_json::json!({"seconds": started.elapsed().as_secs_f64()});
     Ok(report.to_string())
+}
+
+/// What is given, with what looks at recovered pools.
+fn given(
+    request: &[(String, Option<u32>)],
+    programs: &BTreeMap<Which, Program>,
+) -> Vec<(String, Option<u32>)> {
+    let lookers = programs
+        .iter()
+        .filter(|(which, _)| **which != Which::Recovery);
+    let digests = lookers.map(|(_, program)| {
+        let bytes = std::fs::read(&program.path).ok();
+        let digest = bytes.map(|bytes| xxhash_rust::xxh3::xxh3_64(&bytes) as u32);
+        (format!("the program {}", program.path.display()), digest)
+    });
+    request.iter().cloned().chain(digests).collect()
 }
 
 impl Asked {
@@ -156,10 +195,16 @@ impl Asked {
             ("--states-of-a-point", self.states_of_a_point),
             ("--patience", self.patience),
             ("--memory", self.memory),
+            ("--cuts", self.cuts),
         ] {
             if value == Some(0) {
                 return refused(format!("{name} 0: must be at least 1"));
             }
+        }
+        if self.model == Model::Machine && (self.keep.is_some() || self.memory.is_some()) {
+            return refused(
+                "--continue and --memory are for models; by --model machine a cut is made again each time, and little waits",
+            );
         }
         match self.minutes {
             Some(minutes) if minutes.is_nan() || minutes <= 0.0 => {
@@ -227,6 +272,8 @@ impl Asked {
             world = uncut.world.clone();
         }
         Ok(Prepared {
+            given: given(&prepared.given, &programs),
+            config_hash: configuration.hash(),
             uncut,
             programs,
             world,

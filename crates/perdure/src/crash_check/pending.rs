@@ -203,6 +203,25 @@ impl History {
         (versions, next == queue.len() && !self.thinned)
     }
 
+    /// The same where the line is found like that, and how many stores are in it: as a beginning of its
+    /// stores, the longest, or else as nothing that it was.
+    pub fn since(&self, found: &Bytes) -> (Self, usize) {
+        let (mut bytes, mut count) = (self.durable, 0);
+        for (number, store) in self.stores.iter().enumerate() {
+            if bytes == *found {
+                count = number;
+            }
+            overlay(&mut bytes, &store.bytes, store.mask);
+        }
+        let since = Self {
+            durable: *found,
+            stores: self.stores[count..].to_vec(),
+            first: self.first + count as u64,
+            thinned: self.thinned,
+        };
+        (since, count)
+    }
+
     /// The last store that the thread of a store made before its next fence.
     pub fn last_with(&self, store: usize) -> At {
         let first = &self.stores[store];

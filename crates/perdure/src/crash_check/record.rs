@@ -33,6 +33,8 @@ pub enum Reason {
     Operation(u64),
     /// The run ends.
     End,
+    /// Power is cut, at that cycle of the machine.
+    Cut(u64),
 }
 
 /// Which operations there are around a moment.
@@ -226,10 +228,7 @@ impl Recorder {
                 number,
                 reason,
                 at: *at,
-                until: Until {
-                    instructions: at.retired,
-                    operations: self.operations.len() as u64,
-                },
+                until: self.until(at),
                 durable: self.durable.clone(),
                 lines: self.pending.lines().clone(),
                 covered: self.pending.covered(),
@@ -329,6 +328,29 @@ impl Recorder {
     /// Which table of pools there is.
     pub fn table(&self) -> u64 {
         self.table
+    }
+
+    /// How long the run is until there.
+    fn until(&self, at: &At) -> Until {
+        Until {
+            instructions: at.retired,
+            operations: self.operations.len() as u64,
+        }
+    }
+
+    /// What may be found if power fails now, wherever that is.
+    pub fn here(&self, reason: Reason, at: &At) -> Point {
+        Point {
+            number: self.points,
+            reason,
+            at: *at,
+            durable: self.durable.clone(),
+            lines: self.pending.lines().clone(),
+            covered: self.pending.covered(),
+            phase: self.phase,
+            until: self.until(at),
+            table: self.table,
+        }
     }
 
     /// What made the stores durable that somebody wanted to know of.

@@ -88,6 +88,8 @@ pub fn of(
         "bugs": bugs,
         "unexplained": done.unexplained,
         "waste": wasted.to_json(),
+        "machines": done.rounds,
+        "on_machine": done.on_machine,
         "notices": notices,
         "limited": done.limited,
         "interrupted": done.interrupted,
@@ -183,7 +185,7 @@ fn bug(cause: &Cause, (points, symptoms): (u64, &BTreeSet<&String>), pools: &[Po
             "reason": reason(cause.reason),
             "operation": cause.operation,
             "instruction": cause.at.retired,
-            "instructions": cause.until.instructions,
+            "instructions": cause.cut.is_none().then_some(cause.until.instructions),
             "operations": cause.until.operations,
             "place": innermost(at),
             "stack": at,
@@ -192,6 +194,8 @@ fn bug(cause: &Cause, (points, symptoms): (u64, &BTreeSet<&String>), pools: &[Po
         "symptoms": symptoms,
         "points": points,
         "state": replay::state_of(cause).to_string(),
+        "cut": cause.cut.as_ref().map(|cut| cut.to_json()),
+        "on_machine": cause.seen.map(|sought| json!({"cuts": sought.cuts, "seen": sought.seen})),
     })
 }
 
@@ -211,6 +215,7 @@ fn reason(reason: Reason) -> Value {
         Reason::Flush => json!("flush"),
         Reason::Operation(number) => json!(format!("operation {number} begins")),
         Reason::End => json!("end"),
+        Reason::Cut(cycle) => json!(format!("cut at cycle {cycle}")),
     }
 }
 

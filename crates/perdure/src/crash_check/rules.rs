@@ -19,6 +19,8 @@ pub enum Model {
     Arm,
     /// Perdure's contract for RISC-V.
     Perdure,
+    /// What the timed machine holds when its power is cut, whose contract is the same.
+    Machine,
 }
 
 /// The writes bit of a fence's set.
@@ -42,7 +44,9 @@ impl Model {
             (Self::Px86 | Self::Arm, Wait::Fence(before, after)) => {
                 before == after && before & WRITES != 0
             }
-            (Self::Perdure, Wait::Fence(before, after)) => before & after & WRITES != 0,
+            (Self::Perdure | Self::Machine, Wait::Fence(before, after)) => {
+                before & after & WRITES != 0
+            }
         }
     }
 

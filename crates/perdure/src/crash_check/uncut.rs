@@ -17,7 +17,7 @@ use super::recovery::Life;
 use super::rules::Model;
 use crate::call_stack;
 use crate::error::Error;
-use crate::functional::{At, Engine, Functional, Stop, Unwatched, World};
+use crate::functional::{At, Engine, Functional, Stop, Unwatched, Watcher, World};
 use crate::observer::Observer;
 
 /// Instructions between two looks at the observer.
@@ -47,7 +47,7 @@ pub struct Uncut {
 /// What was seen of it.
 pub struct Surveyed {
     /// Of what.
-    uncut: Uncut,
+    pub uncut: Uncut,
     /// The watcher at the end.
     pub recorder: Recorder,
     /// The machine at the end.
@@ -144,6 +144,13 @@ impl Uncut {
             life,
             mapped,
         }))
+    }
+
+    /// Runs it to its end under another watcher, which never wants the machine to come back.
+    pub fn watch<W: Watcher>(&self, mut watcher: W) -> Result<W, Error> {
+        let mut machine = self.boot()?;
+        machine.run(&mut watcher, &mut Engine::default(), u64::MAX);
+        Ok(watcher)
     }
 
     /// The call stacks at these counts of retired instructions.

@@ -83,6 +83,7 @@ impl Timeline {
                 ..
             } => Lane::Tables,
             Heard::Written { home, .. } => Lane::Writes(*home),
+            Heard::Ordered(_) => return,
         };
         let line = match lane {
             Lane::Stores(line) | Lane::Evictions(line) | Lane::Writes(line) => Some(line),
@@ -190,5 +191,7 @@ fn of_heard<D: Design>(heard: &Heard, names: &Names, machine: &Machine<D>) -> (C
             }
             (*accepted, event)
         }
+        // Nobody keeps it.
+        Heard::Ordered(_) => (0, Value::Null),
     }
 }

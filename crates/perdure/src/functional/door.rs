@@ -12,6 +12,8 @@ use perdure_riscv::{Access, Amo, Barrier, CacheBlock, Fault, FetchedLine, Mark, 
 
 use super::calls::{Arrival, Calls};
 use super::{At, Flush, Wait, Watcher};
+use crate::error::Error;
+use crate::pools::Survived;
 
 const LINE: u64 = LINE_BYTES as u64;
 /// Translations that are remembered.
@@ -27,7 +29,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(start: u64, bytes: Arena) -> Self {
+    /// These bytes, from that physical address on.
+    pub(crate) fn new(start: u64, bytes: Arena) -> Self {
         Self { start, bytes }
     }
 
@@ -56,6 +59,17 @@ impl Pool {
     /// Reads bytes at a physical address.
     pub fn read(&self, address: u64, buffer: &mut [u8]) {
         buffer.copy_from_slice(&self.bytes.slice(address - self.start, buffer.len()));
+    }
+
+    /// The pools that it has, with its bytes.
+    pub fn survived(&self) -> Result<Survived, Error> {
+        let addresses = self.addresses();
+        let mut memory = super::reserve(addresses.end)?;
+        for page in self.bytes.written_pages() {
+            let bytes = self.bytes.slice(page, PAGE_BYTES as usize);
+            memory.write(self.start + page, &bytes);
+        }
+        Survived::of(memory, &addresses)
     }
 
     /// A digest of bytes.

@@ -130,6 +130,11 @@ impl World {
         }
     }
 
+    /// Where persistent memory lies.
+    pub fn pools(&self) -> Range<u64> {
+        self.pools.clone()
+    }
+
     /// Persistent memory that has nothing yet.
     pub fn empty_pool(&self) -> Result<Pool, Error> {
         let bytes = self.pools.end - self.pools.start;

@@ -17,7 +17,7 @@ fn drawn(random: &mut Random, model: Model) -> String {
         Model::Arm => &[
             "store", "store", "store", "dc-cvap", "dc-cvap", "dmb", "dsb",
         ],
-        Model::Perdure => &[
+        Model::Perdure | Model::Machine => &[
             "store",
             "store",
             "store",
@@ -44,7 +44,7 @@ fn drawn(random: &mut Random, model: Model) -> String {
     let model = match model {
         Model::Px86 => "px86",
         Model::Arm => "arm",
-        Model::Perdure => "perdure",
+        Model::Perdure | Model::Machine => "perdure",
     };
     format!(
         "name = \"drawn\"\nmodel = \"{model}\"\nsame_line = [[\"x\", \"x2\"]]\nthreads = [[{}]]\n",
@@ -244,4 +244,34 @@ fn a_line_of_many_stores_is_thinned_and_says_so() {
     });
     assert_eq!(durable, [(0, 2999_u64.to_le_bytes().to_vec())]);
     assert!(pending.lines().is_empty());
+}
+
+#[test]
+fn a_line_that_a_cut_has_left_is_the_longest_beginning_of_its_stores() {
+    let mut pending = Pending::new(Model::Machine, Arc::default());
+    for number in 1..=4 {
+        let at = At {
+            thread: ThreadId(1),
+            pc: number,
+            retired: number,
+            by_kernel: false,
+        };
+        // The second and the third make the same bytes.
+        let value = [number as u8, 7, 7, 9][number as usize - 1];
+        pending.store(0, &[0; 64], (0, &[value]), &at);
+    }
+    let history = &pending.lines()[&0];
+    let left = |value: u8| {
+        let mut found = [0; 64];
+        found[0] = value;
+        let (since, count) = history.since(&found);
+        assert_eq!(since.durable, found);
+        let lost: Vec<u64> = since.stores.iter().map(|store| store.at.pc).collect();
+        (count, lost)
+    };
+    assert_eq!(left(1), (1, vec![2, 3, 4]));
+    assert_eq!(left(7), (3, vec![4]));
+    assert_eq!(left(0), (0, vec![1, 2, 3, 4]));
+    // Bytes that the line never had.
+    assert_eq!(left(200), (0, vec![1, 2, 3, 4]));
 }

@@ -1,0 +1,304 @@
+//! Power cuts of the timed machine: what its caches, buffers and queues really held.
+//!
+//! The program runs on it, uncut ([`timed`]), and every store, flush and fence is heard; so a cut is a
+//! failure point as those of models are ([`follow`]): what is lost is known store by store. Recoveries run
+//! where those of models do, and are judged by the same oracles ([`session`]).
+//!
+//! Always true here: a cut is made again by its machine's settings, its cycle, and what torn writes leave.
+
+mod follow;
+mod session;
+mod sought;
+mod swarm;
+mod timed;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use perdure_linux::ThreadId;
+use perdure_riscv::Mark;
+use serde_json::{Value, json};
+
+use super::cause::Cause;
+use super::done::{Done, Outline};
+use super::replay::{Found, State, lives_on};
+use super::uncut::{Mapped, Stacks, Uncut};
+use super::{Asked, Prepared, token};
+use crate::error::Error;
+use crate::functional::{At, Pool, Watcher};
+use crate::observer::Observer;
+use crate::parallel;
+
+use session::{Session, choices};
+pub use sought::Sought;
+pub use swarm::Round;
+pub use timed::When;
+
+/// Cuts in all, unless told otherwise.
+const CUTS: u64 = 400;
+/// Cuts of one machine.
+const CUTS_OF_A_ROUND: u64 = 40;
+/// Rounds between two looks at what they came to.
+const BATCH: usize = 4;
+/// Cuts whose tokens are told.
+const TOKENS: usize = 5;
+
+/// A cut that was made.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// When.
+    pub when: When,
+    /// Of which machine.
+    pub round: Round,
+}
+
+/// What came of a round.
+struct Came {
+    round: Round,
+    cuts: u64,
+    failed: u64,
+    states: u64,
+    unjudged: u64,
+    places: BTreeSet<u64>,
+    causes: BTreeMap<Outline, (u64, Option<Cause>)>,
+}
+
+/// A whole check by cuts of the machine.
+pub fn run(
+    asked: &Asked,
+    prepared: &Prepared,
+    (patience, mapped): (u64, &Mapped),
+    (observer, started): (&dyn Observer, Instant),
+    done: &mut Done,
+) -> Result<(), Error> {
+    let cuts = asked.cuts.unwrap_or(CUTS);
+    done.planned = cuts;
+    let rounds: Vec<u64> = (0..cuts.div_ceil(CUTS_OF_A_ROUND)).collect();
+    let each = |number: u64| CUTS_OF_A_ROUND.min(cuts - number * CUTS_OF_A_ROUND);
+    for batch in rounds.chunks(BATCH) {
+        let minutes = started.elapsed().as_secs_f64() / 60.0;
+        done.interrupted |= observer.interrupted();
+        let is_over = asked.states.is_some_and(|states| done.states >= states)
+            || asked.minutes.is_some_and(|most| minutes >= most);
+        if done.interrupted || is_over {
+            break;
+        }
+        let jobs = asked.jobs().div_ceil(batch.len());
+        let came = parallel::map(asked.jobs(), batch, |&number| {
+            round(
+                asked,
+                prepared,
+                (number, each(number)),
+                (patience, mapped, jobs),
+                observer,
+            )
+        })?;
+        for one in came {
+            match one {
+                Some(came) => take(came, done),
+                None => done.interrupted = true,
+            }
+        }
+        observer.progress(done.points, cuts, "cuts", &said(done));
+    }
+    done.limited = !done.interrupted && done.points < done.planned;
+    name_places(&prepared.uncut, done)?;
+    done.settle();
+    Ok(())
+}
+
+fn said(done: &Done) -> String {
+    format!(
+        "{} recoveries, {} wrong, {} causes",
+        done.states,
+        done.failing,
+        done.causes.len()
+    )
+}
+
+/// Cuts one machine; nothing if the user does not want to wait for that.
+fn round(
+    asked: &Asked,
+    prepared: &Prepared,
+    (number, cuts): (u64, u64),
+    (patience, mapped, jobs): (u64, &Mapped, usize),
+    observer: &dyn Observer,
+) -> Result<Option<Came>, Error> {
+    let mut refused = None;
+    for round in Round::drawn(&asked.request, number) {
+        match Session::of(asked, prepared, (round, patience, mapped, jobs), observer) {
+            // Caches that do not fit into each other, and the like.
+            Err(error @ (Error::Request(_) | Error::Configuration(_))) => refused = Some(error),
+            Err(error) => return Err(error),
+            Ok(None) => return Ok(None),
+            Ok(Some(session)) => return came_of(&session, cuts, asked.seed()).map(Some),
+        }
+    }
+    Err(refused.unwrap_or_else(|| Error::Defect("a round without a machine".into())))
+}
+
+fn came_of(session: &Session, cuts: u64, seed: u64) -> Result<Came, Error> {
+    let moments = session.round().moments(&session.run, cuts, seed);
+    let (judged, expected) = session.judge(&moments)?;
+    Ok(Came {
+        round: session.round().clone(),
+        cuts: judged.len() as u64,
+        failed: judged.iter().filter(|one| one.failed.is_some()).count() as u64,
+        states: judged.iter().map(|one| one.states).sum(),
+        unjudged: (judged.iter().filter(|one| one.point.phase.several)).count() as u64,
+        places: judged.iter().map(|one| one.point.at.pc).collect(),
+        causes: session.causes(&judged, &expected)?,
+    })
+}
+
+fn take(came: Came, done: &mut Done) {
+    let number = came.round.number;
+    done.points += came.cuts;
+    done.states += came.states;
+    done.failing += came.failed;
+    done.unjudged += came.unjudged;
+    done.stacks.extend(came.places);
+    done.rounds.push(came.round.to_json(came.cuts, came.failed));
+    // Each cut that fails does so in one way.
+    let mut cut = 0;
+    for (outline, (count, cause)) in came.causes {
+        let cuts = (cut..cut + count).map(|cut| (number, cut));
+        (done.outlines.entry(outline.clone()).or_default()).extend(cuts);
+        cut += count;
+        done.found(cause, outline);
+    }
+}
+
+/// Cuts the machine as it is, beside a check by a model: how often recovery fails, and how often in the
+/// states of the bugs that were found.
+pub fn beside(
+    asked: &Asked,
+    prepared: &Prepared,
+    (patience, mapped, cuts): (u64, &Mapped, u64),
+    observer: &dyn Observer,
+    done: &mut Done,
+) -> Result<(), Error> {
+    let round = (Round::first(), patience, mapped, asked.jobs());
+    let Some(session) = Session::of(asked, prepared, round, observer)? else {
+        done.interrupted = true;
+        return Ok(());
+    };
+    let moments = session.round().moments(&session.run, cuts, asked.seed());
+    let (judged, _) = session.judge(&moments)?;
+    let failed: Vec<When> = (judged.iter())
+        .filter(|one| one.failed.is_some())
+        .map(|one| one.left.when)
+        .collect();
+    let tokens = failed.iter().take(TOKENS);
+    let tokens = tokens.map(|&when| {
+        let state = State::Cut(when).to_string();
+        token::of(asked, prepared, &state, &session.round().set)
+    });
+    done.on_machine = Some(json!({
+        "machine": asked.request.machine,
+        "cuts": judged.len(),
+        "failed": failed.len(),
+        "tokens": tokens.collect::<Vec<_>>(),
+    }));
+    done.interrupted |= observer.interrupted();
+    sought::seek(&session, (cuts, asked.seed()), done)
+}
+
+/// One cut of a machine again: how recovery ends, and what is wrong with that.
+pub fn again(
+    asked: &Asked,
+    prepared: &Prepared,
+    when: When,
+    observer: &dyn Observer,
+) -> Result<Option<Found>, Error> {
+    let Some(surveyed) = prepared.uncut.survey(observer)? else {
+        return Ok(None);
+    };
+    let patience = asked.patience_for(0);
+    let round = (Round::first(), patience, &surveyed.mapped, asked.jobs());
+    let Some(session) = Session::of(asked, prepared, round, observer)? else {
+        return Ok(None);
+    };
+    let Some(judged) = session.judge(&[when])?.0.pop() else {
+        return Ok(None);
+    };
+    let (choices, decided) = choices(&judged.point, &judged.left);
+    let pool = choices.pool(&decided);
+    let lives = lives_on(session.recoveries(), &pool)?;
+    let wrong = judged.failed.map(|failed| failed.wrong);
+    Ok(Some(Found { pool, lives, wrong }))
+}
+
+/// Finds out where the stores of causes are in the program: the call stack of the same instruction in the run
+/// without time, in the same operation, or else in another one.
+fn name_places(uncut: &Uncut, done: &mut Done) -> Result<(), Error> {
+    if done.causes.is_empty() {
+        return Ok(());
+    }
+    let sites = uncut.watch(Sites::default())?.first;
+    let retired = |pc: u64, operation: Option<u64>| {
+        let same = sites.get(&(pc, operation));
+        same.or_else(|| {
+            Some(
+                sites
+                    .range((pc, None)..)
+                    .next()
+                    .filter(|(key, _)| key.0 == pc)?
+                    .1,
+            )
+        })
+        .copied()
+    };
+    let moments = |cause: &Cause| -> Vec<(u64, u64)> {
+        let involved = cause.lost.iter().chain(&cause.kept);
+        let at = involved.flat_map(|one| [one.store.at, one.last]);
+        let at = at.chain([cause.at]).filter(|at| at.pc != 0);
+        at.filter_map(|at| Some((at.retired, retired(at.pc, cause.operation)?)))
+            .collect()
+    };
+    let all = done.causes.values().flat_map(|(cause, _)| moments(cause));
+    let known = uncut.stacks(all.map(|(_, retired)| retired))?;
+    for (cause, _) in done.causes.values_mut() {
+        let stacks: Stacks = (moments(cause).into_iter())
+            .filter_map(|(moment, retired)| Some((moment, known.get(&retired)?.clone())))
+            .collect();
+        cause.look_up(&stacks, &BTreeMap::new());
+    }
+    Ok(())
+}
+
+/// The first store of each instruction in each operation, by how much was retired before it.
+#[derive(Clone, Default)]
+struct Sites {
+    first: BTreeMap<(u64, Option<u64>), u64>,
+    open: BTreeMap<ThreadId, u64>,
+}
+
+impl Watcher for Sites {
+    const LOCATES: bool = true;
+
+    fn stores(&mut self, _: &Pool, _: u64, _: &[u8], at: &At) {
+        let operation = self.open.get(&at.thread).copied();
+        self.first.entry((at.pc, operation)).or_insert(at.retired);
+    }
+
+    fn marks(&mut self, _: &Pool, mark: Mark, _: Option<u64>, at: &At) -> bool {
+        match mark {
+            Mark::OperationBegins { number } => drop(self.open.insert(at.thread, number)),
+            Mark::OperationEnds => drop(self.open.remove(&at.thread)),
+            Mark::Atomic { .. } => {}
+        }
+        true
+    }
+}
+
+impl Made {
+    /// As JSON.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "cycle": self.when.cycle,
+            "set": self.round.set,
+            "schedule": self.round.schedule.name(),
+        })
+    }
+}
