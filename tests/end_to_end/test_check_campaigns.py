@@ -53,17 +53,17 @@ def test_a_check_goes_on_where_a_limit_ended_it(
     mistake: str, command: Command, tmp_path: Path
 ) -> None:
     kept = ("--continue", tmp_path / "kept")
-    whole = check(command, "130", mistake)
+    whole = check(command, "90", mistake)
     explored, states = [0], 0
     for _ in range(3):
         bound = ("--states", str(states + 1))
-        part = check(command, "130", mistake, options=(*DUMP, *kept, *bound))
+        part = check(command, "90", mistake, options=(*DUMP, *kept, *bound))
         explored.append(part["points"]["explored"])
         states = part["states"]["run"]
     assert explored == sorted(set(explored))
     assert explored[-1] < whole["points"]["explored"]
-    assert check(command, "130", mistake, options=(*DUMP, *kept)) == whole
-    assert check(command, "130", mistake, options=(*DUMP, *kept)) == whole
+    assert check(command, "90", mistake, options=(*DUMP, *kept)) == whole
+    assert check(command, "90", mistake, options=(*DUMP, *kept)) == whole
 
 
 def test_a_check_goes_on_after_it_was_interrupted(command: Command, tmp_path: Path) -> None:

@@ -92,6 +92,7 @@ static void push(uint64_t key)
     }
     if (makes("torn")) {
         pool->last.key = key;
+        __asm__ volatile("" : : : "memory");
         pool->last.twice = 2 * key;
         persist(&pool->last, sizeof pool->last);
     }

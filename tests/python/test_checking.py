@@ -33,6 +33,8 @@ BUG = {
         "number": 1,
         "reason": "fence",
         "operation": 4,
+        "instructions": 1234,
+        "operations": 3,
         "place": UNKNOWN,
         "stack": [UNKNOWN],
         "in_recovery": None,

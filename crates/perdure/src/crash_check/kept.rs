@@ -18,7 +18,6 @@ use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::done::Done;
-use super::pending::Bytes;
 use super::uncut::Surveyed;
 use super::{Asked, refused};
 use crate::error::Error;
@@ -169,41 +168,5 @@ impl Keeper {
         file.as_file().sync_all()?;
         file.persist(&self.path).map_err(|error| error.error)?;
         Ok(())
-    }
-}
-
-/// Lines, for `serde`.
-pub mod lines {
-    use super::Bytes;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use serde_bytes::ByteArray;
-
-    pub fn serialize<S: Serializer>(lines: &[Bytes; 2], to: S) -> Result<S::Ok, S::Error> {
-        lines.map(ByteArray::new).serialize(to)
-    }
-
-    pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<[Bytes; 2], D::Error> {
-        let lines = <[ByteArray<64>; 2]>::deserialize(from)?;
-        Ok(lines.map(ByteArray::into_array))
-    }
-}
-
-/// Bytes that several have, for `serde`.
-pub mod shared {
-    use std::sync::Arc;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-    use serde_bytes::{ByteBuf, Bytes};
-
-    pub fn serialize<S: Serializer>(all: &[Arc<Vec<u8>>], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(all.iter().map(|bytes| Bytes::new(bytes)))
-    }
-
-    pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<Arc<Vec<u8>>>, D::Error> {
-        let all = Vec::<ByteBuf>::deserialize(from)?;
-        Ok(all
-            .into_iter()
-            .map(|bytes| Arc::new(bytes.into_vec()))
-            .collect())
     }
 }
