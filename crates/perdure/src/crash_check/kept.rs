@@ -43,6 +43,8 @@ pub struct Keeper {
     path: PathBuf,
     subject: Vec<(String, String)>,
     written: Option<Instant>,
+    /// A limit, or the user, has ended the check within a run: that is where it goes on.
+    is_over: bool,
 }
 
 /// What a check is of, by name.
@@ -91,6 +93,7 @@ impl Keeper {
             path: path.to_owned(),
             subject: subject_of(asked, surveyed)?,
             written: None,
+            is_over: false,
         };
         let done = match std::fs::read(path) {
             Ok(bytes) => keeper.read(&bytes)?,
@@ -143,11 +146,13 @@ impl Keeper {
         })
     }
 
-    /// Writes what was done, unless that is known well enough, and no more is to come.
+    /// Writes what was done, unless that is known well enough and more of the run is to come.
     pub fn write(&mut self, done: &Done, is_last: bool) -> Result<(), Error> {
-        if !is_last && self.written.is_some_and(|when| when.elapsed() < PERIOD) {
+        let is_recent = self.written.is_some_and(|when| when.elapsed() < PERIOD);
+        if self.is_over || is_recent && !is_last {
             return Ok(());
         }
+        self.is_over = is_last && done.points < done.planned;
         let kept = Kept {
             subject: self.subject.clone(),
             done,
