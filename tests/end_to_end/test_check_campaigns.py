@@ -144,7 +144,7 @@ def test_a_bound_of_memory_is_kept() -> None:
 
 
 def test_a_bug_is_told_of_the_shortest_run(command: Command) -> None:
-    """Points are explored in an order of the seed; which one is the first that fails does not."""
+    """The first point from a call stack is looked at before an earlier one from another."""
     points = set()
     for seed in ("1", "2", "3"):
         report = check(command, "40", "late", options=("--seed", seed, "--no-nested"))
