@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MACHINE = "x86-pm"
 POOL = "/pmem/x"
-CUTS = 20
+CUTS = 300
 """Of the larger campaign, unless told otherwise."""
 LIMIT_SECONDS = 600.0
 """A check of a hundred million instructions with ten thousand failure points may take so long."""

@@ -50,6 +50,8 @@ BUG = {
         "operations": 4,
         "reason": "fence",
         "operation": 4,
+        "instructions": 1234,
+        "operations": 3,
         "place": UNKNOWN,
         "stack": [UNKNOWN],
         "in_recovery": None,

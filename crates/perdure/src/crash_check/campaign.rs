@@ -237,6 +237,9 @@ fn explorer<'e>(
     }
 }
 
+/// What is done with a batch of points; false if that is enough.
+type Visit<'v, C> = dyn FnMut(&mut C, &[Point]) -> Result<bool, Error> + 'v;
+
 /// A check under way.
 struct Campaign<'c> {
     asked: &'c Asked,
@@ -323,7 +326,7 @@ impl Campaign<'_> {
         &mut self,
         surveyed: &Surveyed,
         points: &[usize],
-        visit: &mut dyn FnMut(&mut Self, &[Point]) -> Result<bool, Error>,
+        visit: &mut Visit<Self>,
     ) -> Result<(), Error> {
         let has_images = !self.expected.wholes.is_empty();
         let needs_dumps = self.recoveries.programs.contains_key(&Which::Dump);

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::bytes;
 use super::done::Outline;
 use super::explore::{Choices, Explorer, Failed, lost};
-use super::kept;
 use super::machine::{Made, Sought};
 use super::nested::Inner;
 use super::oracle::Wrong;
@@ -56,7 +56,7 @@ pub struct Involved {
     /// The store.
     pub store: Store,
     /// What the line had without it and later ones, and what it has newest.
-    #[serde(with = "kept::lines")]
+    #[serde(with = "bytes::lines")]
     pub bytes: [super::pending::Bytes; 2],
     /// Stores of the line that are lost with it.
     pub lost: usize,

@@ -114,7 +114,7 @@ struct Path {
 /// A path that waits.
 enum Waiting {
     /// As it is.
-    Here(Path),
+    Here(Box<Path>),
     /// By what was decided on the way there: it is run once more.
     Known { first: Which, ways: Vec<u16> },
 }
@@ -124,7 +124,7 @@ enum Step {
     /// To what has to be decided.
     Apart(Apart),
     /// To the start of the next program.
-    Follows(UnderWay),
+    Follows(Box<UnderWay>),
     /// To its end, where something is wrong or nothing.
     Ended(Box<Life>, Option<Wrong>),
 }
@@ -195,7 +195,7 @@ impl Explorer<'_> {
         engine: &mut Engine,
         explored: &mut Explored,
     ) -> Result<(), Error> {
-        let mut waiting = vec![Waiting::Here(self.begin(which, choices)?)];
+        let mut waiting = vec![Waiting::Here(Box::new(self.begin(which, choices)?))];
         let seed = self.seed ^ choices.point.number.wrapping_mul(0x9e37_79b9);
         let mut random = Random::new(seed);
         let mut left = self.states;
@@ -210,7 +210,7 @@ impl Explorer<'_> {
             };
             let path = match next {
                 None => return Ok(()),
-                Some(Waiting::Here(path)) => path,
+                Some(Waiting::Here(path)) => *path,
                 Some(Waiting::Known { first, ways }) => {
                     self.again(first, &ways, choices, engine)?
                 }
@@ -250,7 +250,7 @@ impl Explorer<'_> {
         while path.ways.len() < ways.len() {
             match self.step(&mut path, choices, engine)? {
                 Step::Apart(apart) => path.takes(&apart, ways[path.ways.len()]),
-                Step::Follows(life) => path.follow(life),
+                Step::Follows(life) => path.follow(*life),
                 Step::Ended(..) => {
                     return Err(Error::Defect("a recovery went another way again".into()));
                 }
@@ -278,7 +278,7 @@ impl Explorer<'_> {
             which == Which::Recovery && self.recoveries.programs.contains_key(&Which::Check);
         if wrong.is_none() && follows {
             let machine = self.recoveries.boot(Which::Check, life.pool)?;
-            return Ok(Step::Follows(path.life.followed_by(machine)));
+            return Ok(Step::Follows(Box::new(path.life.followed_by(machine))));
         }
         Ok(Step::Ended(life, wrong))
     }
@@ -298,8 +298,8 @@ impl Explorer<'_> {
                 return Ok(false);
             }
             Step::Follows(life) => {
-                path.follow(life);
-                waiting.push(Waiting::Here(path));
+                path.follow(*life);
+                waiting.push(Waiting::Here(Box::new(path)));
                 return Ok(false);
             }
             Step::Ended(life, wrong) => (life, wrong),
@@ -339,7 +339,7 @@ impl Explorer<'_> {
             waiting.push(if self.recoveries.memory.has_room() {
                 let mut path = path.clone();
                 path.takes(apart, way);
-                Waiting::Here(path)
+                Waiting::Here(Box::new(path))
             } else {
                 let decided = path.ways.iter().copied();
                 Waiting::Known {
@@ -351,7 +351,7 @@ impl Explorer<'_> {
         if ways > 0 {
             let mut path = path;
             path.takes(apart, 0);
-            waiting.push(Waiting::Here(path));
+            waiting.push(Waiting::Here(Box::new(path)));
         }
     }
 

@@ -18,7 +18,6 @@ use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::done::Done;
-use super::pending::Bytes;
 use super::uncut::Surveyed;
 use super::{Asked, refused};
 use crate::error::Error;
@@ -44,6 +43,8 @@ pub struct Keeper {
     path: PathBuf,
     subject: Vec<(String, String)>,
     written: Option<Instant>,
+    /// A limit, or the user, has ended the check within a run: that is where it goes on.
+    is_over: bool,
 }
 
 /// What a check is of, by name.
@@ -98,6 +99,7 @@ impl Keeper {
             path: path.to_owned(),
             subject: subject_of(asked, surveyed)?,
             written: None,
+            is_over: false,
         };
         let done = match std::fs::read(path) {
             Ok(bytes) => keeper.read(&bytes)?,
@@ -150,11 +152,13 @@ impl Keeper {
         })
     }
 
-    /// Writes what was done, unless that is known well enough, and no more is to come.
+    /// Writes what was done, unless that is known well enough and more of the run is to come.
     pub fn write(&mut self, done: &Done, is_last: bool) -> Result<(), Error> {
-        if !is_last && self.written.is_some_and(|when| when.elapsed() < PERIOD) {
+        let is_recent = self.written.is_some_and(|when| when.elapsed() < PERIOD);
+        if self.is_over || is_recent && !is_last {
             return Ok(());
         }
+        self.is_over = is_last && done.points < done.planned;
         let kept = Kept {
             subject: self.subject.clone(),
             done,
@@ -175,41 +179,5 @@ impl Keeper {
         file.as_file().sync_all()?;
         file.persist(&self.path).map_err(|error| error.error)?;
         Ok(())
-    }
-}
-
-/// Lines, for `serde`.
-pub mod lines {
-    use super::Bytes;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use serde_bytes::ByteArray;
-
-    pub fn serialize<S: Serializer>(lines: &[Bytes; 2], to: S) -> Result<S::Ok, S::Error> {
-        lines.map(ByteArray::new).serialize(to)
-    }
-
-    pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<[Bytes; 2], D::Error> {
-        let lines = <[ByteArray<64>; 2]>::deserialize(from)?;
-        Ok(lines.map(ByteArray::into_array))
-    }
-}
-
-/// Bytes that several have, for `serde`.
-pub mod shared {
-    use std::sync::Arc;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-    use serde_bytes::{ByteBuf, Bytes};
-
-    pub fn serialize<S: Serializer>(all: &[Arc<Vec<u8>>], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(all.iter().map(|bytes| Bytes::new(bytes)))
-    }
-
-    pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<Arc<Vec<u8>>>, D::Error> {
-        let all = Vec::<ByteBuf>::deserialize(from)?;
-        Ok(all
-            .into_iter()
-            .map(|bytes| Arc::new(bytes.into_vec()))
-            .collect())
     }
 }

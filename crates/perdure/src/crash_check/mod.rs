@@ -9,6 +9,7 @@
 //! Always true here: a request, a seed and a number of states give one report, for any number of host
 //! threads.
 
+mod bytes;
 mod campaign;
 mod cause;
 mod costs;

@@ -39,6 +39,23 @@ pub struct Watched<'c> {
     pub found: &'c BTreeMap<u64, usize>,
 }
 
+/// Lets a machine recover, and keeps some of its points. The numbers and call stacks of all of them.
+fn watch(
+    recoveries: &Recoveries,
+    model: Model,
+    (machine, keeps): (&mut Functional, Keeps),
+) -> (Vec<Point>, Vec<(u64, u64)>) {
+    let mut recorder = Recorder::new(model, machine.pool.clone(), Arc::new(keeps));
+    let mut stacks = Vec::new();
+    recoveries.with_engine(|engine| {
+        while let Stop::Watcher = machine.run(&mut recorder, engine, recoveries.patience) {
+            let seen = recorder.seen.drain(..);
+            stacks.extend(seen.map(|seen| (seen.number, stack_digest(machine))));
+        }
+    });
+    (recorder.kept, stacks)
+}
+
 impl Watched<'_> {
     /// The machine that begins to recover.
     fn began(&self, recoveries: &Recoveries) -> Result<Functional, Error> {
@@ -48,30 +65,10 @@ impl Watched<'_> {
         Ok(life.into_machine())
     }
 
-    /// Lets it recover, and keeps some of its points. The numbers and call stacks of all of them.
-    fn watch(
-        &self,
-        recoveries: &Recoveries,
-        model: Model,
-        (machine, keeps): (&mut Functional, Keeps),
-    ) -> (Vec<Point>, Vec<(u64, u64)>) {
-        let mut recorder = Recorder::new(model, machine.pool.clone(), Arc::new(keeps));
-        let mut stacks = Vec::new();
-        recoveries.with_engine(|engine| {
-            while let Stop::Watcher = machine.run(&mut recorder, engine, recoveries.patience) {
-                let seen = recorder.seen.drain(..);
-                stacks.extend(seen.map(|seen| (seen.number, stack_digest(machine))));
-            }
-        });
-        (recorder.kept, stacks)
-    }
-
     /// The numbers of its failure points, with their call stacks.
     pub fn stacks(&self, recoveries: &Recoveries, model: Model) -> Result<Vec<(u64, u64)>, Error> {
         let mut machine = self.began(recoveries)?;
-        Ok(self
-            .watch(recoveries, model, (&mut machine, Keeps::default()))
-            .1)
+        Ok(watch(recoveries, model, (&mut machine, Keeps::default())).1)
     }
 
     /// Some of its failure points, by number.
@@ -87,7 +84,7 @@ impl Watched<'_> {
             points: numbers,
             ..Keeps::default()
         };
-        let (kept, _) = self.watch(recoveries, model, (&mut machine, keeps));
+        let (kept, _) = watch(recoveries, model, (&mut machine, keeps));
         let outer = self.choices.point;
         let inner = kept.into_iter().map(|point| {
             // A recovery that has changed the table of pools leaves one that nobody has seen.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::kept;
+use super::bytes;
 use super::orders::{self, Orders};
 use super::record::{Operation, Phase, Point, Whole};
 use super::recovery::{End, Life, Which};
@@ -30,7 +30,7 @@ pub enum Wrong {
         /// What it shows.
         found: Vec<u8>,
         /// What it might.
-        #[serde(with = "kept::shared")]
+        #[serde(with = "bytes::shared")]
         allowed: Vec<Arc<Vec<u8>>>,
         /// An operation was under way.
         under_way: bool,

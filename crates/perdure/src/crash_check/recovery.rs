@@ -156,7 +156,8 @@ pub struct Recoveries {
 pub struct UnderWay {
     machine: Functional,
     watcher: Uncertain,
-    _counts: Fork,
+    /// It is one of the forks that there are.
+    counts: Fork,
     /// Its part of all that may happen.
     pub weight: f64,
 }
@@ -238,7 +239,7 @@ impl Recoveries {
         Ok(UnderWay {
             machine,
             watcher: Uncertain::new(lines),
-            _counts: self.memory.fork(),
+            counts: self.memory.fork(),
             weight: 1.0,
         })
     }
@@ -289,7 +290,7 @@ impl Recoveries {
         let mut life = UnderWay {
             machine,
             watcher: Uncertain::default(),
-            _counts: self.memory.fork(),
+            counts: self.memory.fork(),
             weight: 1.0,
         };
         life.live_out(engine, self.patience)
@@ -312,7 +313,7 @@ impl UnderWay {
         Self {
             machine: next,
             watcher: self.watcher.clone(),
-            _counts: self._counts.clone(),
+            counts: self.counts.clone(),
             weight: self.weight,
         }
     }

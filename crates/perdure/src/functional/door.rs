@@ -224,7 +224,7 @@ impl<W: Watcher> Door<'_, W> {
         let Some(page) = self.kernel.translate(self.space, pc, Access::Fetch) else {
             return 0;
         };
-        let line = page.physical_frame * PAGE_BYTES + pc % PAGE_BYTES & !(LINE - 1);
+        let line = (page.physical_frame * PAGE_BYTES + pc % PAGE_BYTES) & !(LINE - 1);
         let line = match self.pool.offset_of(line) {
             Some(_) => self.pool.line(line),
             None => self.memory.line(line),
