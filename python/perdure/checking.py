@@ -106,8 +106,9 @@ def check(
 
 def again(subject: Subject, state: str) -> Again:
     """What recovery comes to on one state, which a report of the same check names."""
-    asked = json.dumps({**subject.request(), "checker": [], "state": state})
-    answer: Again = json.loads(_core.check(asked, None))
+    with subject.made_ready() as ready:
+        asked = json.dumps({**ready.request(), "state": state})
+        answer: Again = json.loads(_core.check(asked, None))
     return answer
 
 

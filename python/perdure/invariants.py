@@ -1,21 +1,25 @@
 """Invariants of `perdure check`: C functions that are compiled for the guest and look at pools.
 
-Always true here: a compiled invariant lives as long as the check that it is for, and its path has
-the same length each time, so that the guest sees the same.
+Always true here: what is compiled alike lies in the same place, so that a token of a bug, and a
+check that goes on, find it again.
 """
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from perdure import PerdureError, toolchain, workloads
+from perdure import PerdureError, tokens, toolchain, workloads
 
 PROGRAM = "perdure_invariant.c"
 """The program around it, in `guest/`."""
 FLAGS = ("-O1", "-g", "-D_GNU_SOURCE")
+KEPT = 50
+"""Compiled invariants that are kept, the newest."""
 
 
 @contextmanager
@@ -30,4 +34,31 @@ def compiled(source: Path) -> Iterator[list[str]]:
             toolchain.find().build(source.resolve(), program, (*FLAGS, str(main)))
         except PerdureError as error:
             raise PerdureError(f"--invariant {source}: {error}") from error
-        yield [str(program)]
+        yield [str(_kept(program))]
+
+
+def _kept(program: Path) -> Path:
+    """The program where it stays, if anything can be kept here; else as it is."""
+    beside = tokens.folder()
+    if beside is None:
+        return program
+    folder = beside.parent / "invariants"
+    kept = folder / hashlib.sha256(program.read_bytes()).hexdigest()[:32]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as copy:
+            copy.close()
+            shutil.copy2(program, copy.name)
+            Path(copy.name).replace(kept)
+        _forget(folder)
+    except OSError:
+        return program
+    return kept
+
+
+def _forget(folder: Path) -> None:
+    """Leaves the newest alone."""
+    found = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
+    for file in found[KEPT:]:
+        with suppress(OSError):
+            file.unlink()

@@ -289,6 +289,8 @@ def test_an_invariant_is_asked_of_what_recovery_leaves(command: Command, tmp_pat
     bugs = json.loads(ended.stdout)["bugs"]
     assert {bug["symptom"] for bug in bugs} == {"the invariant does not hold of the recovered pool"}
     assert {line for bug in bugs for line in bug["detail"]} == {"the head is 3"}
+    again = command("replay", bugs[0]["token"])
+    assert again.status == 1 and "the invariant does not hold" in again.stdout, again.stderr
 
 
 POINTER = """

@@ -36,8 +36,8 @@ def words(program: Path, *mistake: str) -> list[str | Path]:
 
 
 def test_a_page_has_the_source_and_what_is_missing_in_it(command: Command, tmp_path: Path) -> None:
-    page = tmp_path / "new/page.html"
-    options = ("--html", page, "--sources", REPOSITORY)
+    page, report = tmp_path / "new/page.html", tmp_path / "report.json"
+    options = ("--html", page, "--json", report, "--sources", REPOSITORY)
     ended = command("check", *options, *words(PUSHES, "no-fence"))
     assert ended.status == 1, ended.stderr
     text = page.read_text()
@@ -46,14 +46,10 @@ def test_a_page_has_the_source_and_what_is_missing_in_it(command: Command, tmp_p
     before, _, behind = text.partition("/* a fence belongs here */")
     assert before.endswith('<td class="code">        ')
     assert "lead_to(index);" in behind.partition("</tr>")[2].partition("</tr>")[0]
-    assert f"--state {again(ended.stdout)} " in text
+    (bug,) = json.loads(report.read_text())["bugs"]
+    assert f"--state {bug['state']} " in text
     assert "--html" not in text
     assert max(map(len, ended.stdout.splitlines())) <= 80 + len(str(PUSHES))
-
-
-def again(text: str) -> str:
-    """The state that a report names."""
-    return text.partition("again: --state '")[2].partition("'")[0]
 
 
 def test_names_are_demangled_in_all_but_json(command: Command, tmp_path: Path) -> None:

@@ -46,8 +46,6 @@ BUG = {
     "point": {
         "number": 1,
         "instruction": 300,
-        "instructions": 300,
-        "operations": 4,
         "reason": "fence",
         "operation": 4,
         "instructions": 1234,

@@ -61,10 +61,6 @@ fn subject_of(asked: &Asked, surveyed: &Surveyed) -> Result<Vec<(String, String)
         }
     }
     named.retain(|name, value| !BOUNDS.contains(&name.as_str()) && *value != Value::Null);
-    // An invariant is compiled anew each time, and is elsewhere then.
-    if asked.invariant {
-        named.remove("checker");
-    }
     let mut subject: Vec<_> = (named.into_iter())
         .map(|(name, value)| (name, value.to_string()))
         .collect();
@@ -82,9 +78,7 @@ fn subject_of(asked: &Asked, surveyed: &Surveyed) -> Result<Vec<(String, String)
     for program in programs {
         let bytes = std::fs::read(program).unwrap_or_default();
         let digest = format!("{:016x}", xxh3_64(&bytes));
-        let is_invariant = asked.invariant && asked.checker.iter().any(|word| word == program);
-        let name = if is_invariant { "--invariant" } else { program };
-        subject.push((format!("the content of {name}"), digest));
+        subject.push((format!("the content of {program}"), digest));
     }
     let run = format!("{:016x}", surveyed.digest());
     subject.push(("what the program does".into(), run));

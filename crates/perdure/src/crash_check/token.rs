@@ -55,6 +55,8 @@ pub fn of(asked: &Asked, prepared: &Prepared, state: &str, set: &[String]) -> St
             schedules: None,
             cuts: None,
             nested: false,
+            memory: None,
+            keep: None,
             pools: None,
             state: Some(state.to_owned()),
             ..asked.clone()
