@@ -9,6 +9,7 @@ mod reads;
 mod shorten;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -89,7 +90,30 @@ pub fn run(
             (&mut done, keeper.as_mut()),
         )?;
     }
-    for schedule in u64::max(begun, 1)..schedules {
+    explore_orders(
+        (asked, prepared),
+        u64::max(begun, 1)..schedules,
+        (usual, memory),
+        (observer, started),
+        (&mut done, keeper.as_mut()),
+    )?;
+    done.settle();
+    if let Some(cuts) = asked.cuts.filter(|_| !done.interrupted) {
+        let how = (asked.patience_for(usual), &surveyed.mapped, cuts);
+        machine::beside(asked, prepared, how, observer, &mut done)?;
+    }
+    report::of(asked, &surveyed, schedules, &done, observer)
+}
+
+/// Explores the run again with its threads in these other orders.
+fn explore_orders(
+    (asked, prepared): (&Asked, &Prepared),
+    schedules: Range<u64>,
+    (usual, memory): (u64, Memory),
+    (observer, started): (&dyn Observer, Instant),
+    (done, mut keeper): (&mut Done, Option<&mut Keeper>),
+) -> Result<(), Error> {
+    for schedule in schedules {
         let uncut = prepared.uncut.with_schedule(schedule);
         let Some(surveyed) = uncut.survey(observer)? else {
             done.interrupted = true;
@@ -102,22 +126,17 @@ pub fn run(
             continue;
         }
         // Another order of the threads is another run, which leaves other tables of pools.
-        let recoveries =
-            prepared.recoveries(asked.patience_for(usual), &surveyed.mapped, memory.clone());
+        let patience = asked.patience_for(usual);
+        let recoveries = prepared.recoveries(patience, &surveyed.mapped, memory.clone());
         explore(
             asked,
             &uncut,
             (recoveries, observer, started),
             &surveyed,
-            (&mut done, keeper.as_mut()),
+            (done, keeper.as_deref_mut()),
         )?;
     }
-    done.settle();
-    if let Some(cuts) = asked.cuts.filter(|_| !done.interrupted) {
-        let how = (asked.patience_for(usual), &surveyed.mapped, cuts);
-        machine::beside(asked, prepared, how, observer, &mut done)?;
-    }
-    report::of(asked, &surveyed, schedules, &done, observer)
+    Ok(())
 }
 
 /// Explores one run.

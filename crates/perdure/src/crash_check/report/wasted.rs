@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::{Asked, Done, Error, Observer, Surveyed, innermost};
+use crate::crash_check::Model;
 use crate::crash_check::costs::Costs;
 use crate::crash_check::uncut::Stacks;
 use crate::crash_check::unread::Read;
@@ -61,7 +62,10 @@ pub fn of(
     }
     let mut read: Read = surveyed.recorder.read.clone();
     read.merge(&done.read);
+    // Who cuts the machine has not looked at what recoveries read.
+    let looked = asked.model != Model::Machine;
     let unread = surveyed.recorder.stored.unread(&read).into_iter();
+    let unread = unread.filter(|_| looked);
     rows.extend(unread.map(|(storing, bytes)| Row {
         what: Wasted::NeverRead,
         count: bytes,
