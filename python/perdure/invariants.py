@@ -10,7 +10,7 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from perdure import PerdureError, tokens, toolchain, workloads
@@ -50,15 +50,7 @@ def _kept(program: Path) -> Path:
             copy.close()
             shutil.copy2(program, copy.name)
             Path(copy.name).replace(kept)
-        _forget(folder)
+        tokens.forget(folder, KEPT)
     except OSError:
         return program
     return kept
-
-
-def _forget(folder: Path) -> None:
-    """Leaves the newest alone."""
-    found = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
-    for file in found[KEPT:]:
-        with suppress(OSError):
-            file.unlink()

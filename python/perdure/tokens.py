@@ -63,7 +63,7 @@ def remember(found: Iterable[str | None]) -> None:
         for token in filter(is_token, found):
             kept.mkdir(parents=True, exist_ok=True)
             outputs.write_text(kept / short(token), token)
-        _forget(kept)
+        forget(kept, KEPT)
 
 
 def full(name: str) -> str:
@@ -111,8 +111,8 @@ def again(token: str) -> list[str]:
     return [f"again: perdure replay {name}", f"anywhere else: perdure replay {token}"]
 
 
-def _forget(kept: Path) -> None:
-    """Removes the oldest tokens beyond the bound."""
+def forget(kept: Path, most: int) -> None:
+    """Removes the oldest files of a folder beyond so many."""
     found = sorted(kept.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
-    for path in found[KEPT:]:
+    for path in found[most:]:
         path.unlink(missing_ok=True)
