@@ -138,9 +138,9 @@ def peak_mib(*arguments: str) -> float:
 def test_a_bound_of_memory_is_kept() -> None:
     """Many lines are open at once, and a recovery waits for each of them."""
     options = ("--no-nested", "--jobs", "1", "--states", "60")
-    free = peak_mib(*words("160", "no-flush", options=options))
-    bound = peak_mib(*words("160", "no-flush", options=(*options, "--memory", "24")))
-    assert bound < free - 10
+    free = peak_mib(*words("240", "no-flush", options=options))
+    bound = peak_mib(*words("240", "no-flush", options=(*options, "--memory", "24")))
+    assert bound < free - 40
 
 
 def test_a_bug_is_told_of_the_shortest_run(command: Command) -> None:

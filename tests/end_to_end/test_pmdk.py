@@ -23,6 +23,7 @@ CUTS = 4 * TIMES
 SOUND = "objects: sound"
 POOLS = ("/pmem/objects", "/pmem/promised")
 MORE = (
+    (("transactions", "1"), False),
     (("transactions", "4"), False),
     (("lists", "4"), False),
     (("reservations", "3"), False),
@@ -148,7 +149,6 @@ def test_pmempool_makes_and_checks_pools_that_are_persistent_memory_to_it(
 @pytest.mark.parametrize(
     ("words", "is_wrong"),
     [
-        (("transactions", "1"), False),
         (("transactions", "1", "not-added"), True),
         *((words, wrong) for words, wrong in MORE if TIMES > 1),
     ],
