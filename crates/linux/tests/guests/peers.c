@@ -95,7 +95,8 @@ static void circles(void)
         _exit(lock(file, F_SETLKW, F_WRLCK, 0, 1) == 0 ? 6 : 7);
     }
     CALL(read(ready[0], &byte, 1));
-    usleep(2000);
+    // Long enough for the child to wait, on a host on which much else runs, too.
+    usleep(500000);
     CALL(lock(file, F_SETLKW, F_WRLCK, 1, 1));
     CALL(lock(file, F_SETLK, F_UNLCK, 0, 0));
     int how;
