@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from perdure import PerdureError, api, checking, progress, toolchain, workloads
+from perdure import PerdureError, api, bench_cases, checking, progress
+from perdure.bench_cases import StoppedError
 from perdure.calibration import own_seconds
 from perdure.fields import Instructions, Seconds
 from perdure.tables import judged, number, table
@@ -112,22 +113,12 @@ class CheckReport:
         return {**asdict(self), "cases": [one.as_json() for one in self.cases]}
 
 
-class StoppedError(Exception):
-    """The user has enough."""
-
-
 def checks(out: Path, campaign: tuple[int, int], console: Console) -> CheckReport:
     """Builds the programs in `out`; of each measures a check and so many cuts, by so many jobs."""
-    compiler = toolchain.find(lambda line: console.print(line, markup=False))
-    measured: list[Checked] = []
-    for case in CASES:
-        source = workloads.source(case.source)
-        program = compiler.build(source, out / source.stem)
-        try:
-            measured.append(measure(case, program, campaign, console))
-        except StoppedError:
-            return CheckReport(MACHINE, True, measured)
-    return CheckReport(MACHINE, False, measured)
+    measured, stopped = bench_cases.measured(
+        CASES, out, console, lambda case, program: measure(case, program, campaign, console)
+    )
+    return CheckReport(MACHINE, stopped, measured)
 
 
 def measure(case: Case, program: Path, campaign: tuple[int, int], console: Console) -> Checked:

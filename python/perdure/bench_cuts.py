@@ -15,7 +15,8 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from perdure import PerdureError, api, progress, toolchain, workloads
+from perdure import PerdureError, api, bench_cases, progress
+from perdure.bench_cases import StoppedError
 from perdure.calibration import own_seconds
 from perdure.fields import Cycles, Seconds
 from perdure.tables import judged, table
@@ -99,22 +100,12 @@ class CutsReport:
         return {**asdict(self), "cases": [one.as_json() for one in self.cases]}
 
 
-class StoppedError(Exception):
-    """The user has enough."""
-
-
 def cuts(out: Path, *, count: int, repeat: int, console: Console) -> CutsReport:
     """Builds the programs in `out`, and measures every case by one cut and by `count`."""
-    compiler = toolchain.find(lambda line: console.print(line, markup=False))
-    measured: list[Cuts] = []
-    for case in CASES:
-        source = workloads.source(case.source)
-        program = compiler.build(source, out / source.stem)
-        try:
-            measured.append(measure(case, program, (count, repeat), console))
-        except StoppedError:
-            return CutsReport(MACHINE, repeat, True, measured)
-    return CutsReport(MACHINE, repeat, False, measured)
+    measured, stopped = bench_cases.measured(
+        CASES, out, console, lambda case, program: measure(case, program, (count, repeat), console)
+    )
+    return CutsReport(MACHINE, repeat, stopped, measured)
 
 
 def measure(case: Case, program: Path, campaign: tuple[int, int], console: Console) -> Cuts:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from perdure import PerdureError, tokens, toolchain, workloads
+from perdure import PerdureError, outputs, tokens, toolchain, workloads
 
 PROGRAM = "perdure_invariant.c"
 """The program around it, in `guest/`."""
@@ -46,10 +46,8 @@ def _kept(program: Path) -> Path:
     kept = folder / hashlib.sha256(program.read_bytes()).hexdigest()[:32]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as copy:
-            copy.close()
-            shutil.copy2(program, copy.name)
-            Path(copy.name).replace(kept)
+        with outputs.written(kept) as copy:
+            shutil.copy2(program, copy)
         tokens.forget(folder, KEPT)
     except OSError:
         return program

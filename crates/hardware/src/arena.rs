@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::line::{LINE_BYTES, Line, cut_at};
-pub use crate::pages::PAGE_BYTES;
-use crate::pages::{self, Pages};
+use crate::pages::Pages;
+pub use crate::pages::{PAGE_BYTES, bytes_in_use};
 
 /// A digest of an image: equal images have equal digests, different ones almost certainly not
 /// (128 bits).
@@ -37,11 +37,6 @@ impl Digest {
             .wrapping_sub(Self::of_line(address, old))
             .wrapping_add(Self::of_line(address, new));
     }
-}
-
-/// What the bytes of all arenas of this process take of the host's memory; what copies share counts once.
-pub fn bytes_in_use() -> u64 {
-    pages::bytes_in_use()
 }
 
 /// A range and its digest, if one is being kept.

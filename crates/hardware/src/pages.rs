@@ -39,8 +39,8 @@ static ZERO: Zero = Zero([0; CHUNK_BYTES]);
 /// Bytes of all chunks of all arrays.
 static IN_USE: AtomicU64 = AtomicU64::new(0);
 
-/// What all arrays of this process take of the host's memory, those counted once that share.
-pub(crate) fn bytes_in_use() -> u64 {
+/// What all arrays of this process take of the host's memory; what copies share counts once.
+pub fn bytes_in_use() -> u64 {
     IN_USE.load(Relaxed)
 }
 

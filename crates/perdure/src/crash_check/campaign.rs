@@ -58,8 +58,8 @@ pub fn run(
     memory.suffices(asked.jobs())?;
     let patience = asked.patience_for(surveyed.life.instructions);
     let mut recoveries = prepared.recoveries(patience, &surveyed.mapped, memory.clone());
-    let usual = on_the_whole_pool(&recoveries, &surveyed)?;
-    recoveries.patience = asked.patience_for(usual);
+    let patience = asked.patience_for(on_the_whole_pool(&recoveries, &surveyed)?);
+    recoveries.patience = patience;
     let schedules = if surveyed.machine.has_threads {
         asked.schedules.unwrap_or(SCHEDULES)
     } else {
@@ -67,7 +67,7 @@ pub fn run(
     };
     if asked.model == Model::Machine {
         let mut done = Done::default();
-        let how = (asked.patience_for(usual), &surveyed.mapped);
+        let how = (patience, &surveyed.mapped);
         machine::run(asked, prepared, how, (observer, started), &mut done)?;
         return report::of(asked, &surveyed, 1, &done, observer);
     }
@@ -93,13 +93,13 @@ pub fn run(
     explore_orders(
         (asked, prepared),
         u64::max(begun, 1)..schedules,
-        (usual, memory),
+        (patience, memory),
         (observer, started),
         (&mut done, keeper.as_mut()),
     )?;
     done.settle();
     if let Some(cuts) = asked.cuts.filter(|_| !done.interrupted) {
-        let how = (asked.patience_for(usual), &surveyed.mapped, cuts);
+        let how = (patience, &surveyed.mapped, cuts);
         machine::beside(asked, prepared, how, observer, &mut done)?;
     }
     report::of(asked, &surveyed, schedules, &done, observer)
@@ -109,7 +109,7 @@ pub fn run(
 fn explore_orders(
     (asked, prepared): (&Asked, &Prepared),
     schedules: Range<u64>,
-    (usual, memory): (u64, Memory),
+    (patience, memory): (u64, Memory),
     (observer, started): (&dyn Observer, Instant),
     (done, mut keeper): (&mut Done, Option<&mut Keeper>),
 ) -> Result<(), Error> {
@@ -126,7 +126,6 @@ fn explore_orders(
             continue;
         }
         // Another order of the threads is another run, which leaves other tables of pools.
-        let patience = asked.patience_for(usual);
         let recoveries = prepared.recoveries(patience, &surveyed.mapped, memory.clone());
         explore(
             asked,

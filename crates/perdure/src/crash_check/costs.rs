@@ -6,20 +6,21 @@
 //! was carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use perdure_designs::ideal::Ideal;
+use perdure_designs::{Design, Visitor, with_design};
 use perdure_hardware::specification::Domain;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::timeline::NotCopied;
-use perdure_linux::pools::PoolSource;
 use perdure_riscv::Class;
 use serde_json::{Value, json};
 
 use super::Asked;
+use super::machine::made_ready;
+use crate::configuration::no_such_design;
 use crate::error::Error;
 use crate::machine::{Machine, Pause};
 use crate::observer::{Observer, run_on};
+use crate::request::Prepared;
 use crate::retired::{Listener, Step};
 use crate::shared::Shared;
 
@@ -72,10 +73,51 @@ impl Listener for Measured {
 pub struct Costs {
     domain: Domain,
     cycles: Cycles,
-    flushes: Spent,
-    fences: Spent,
-    places: BTreeMap<u64, Spent>,
-    exact: BTreeMap<(u64, u64), Cycles>,
+    measured: Measured,
+}
+
+/// A run that is measured.
+struct Measuring<'m> {
+    prepared: &'m Prepared,
+    /// Instructions of the checked one.
+    instructions: u64,
+    /// Moments that are measured exactly.
+    wanted: BTreeSet<(u64, u64)>,
+    observer: &'m dyn Observer,
+}
+
+impl Visitor for Measuring<'_> {
+    type Output = Result<Option<Costs>, Error>;
+
+    fn visit<D: Design>(self) -> Self::Output {
+        let Prepared {
+            configuration,
+            workload,
+            engine,
+            ..
+        } = self.prepared;
+        let mut machine = Machine::<D>::boot(configuration, workload, *engine, None)?;
+        machine.outside.forgets = true;
+        machine.stop_in(self.instructions.saturating_mul(PATIENCE));
+        let measured = Shared::new(Measured {
+            wanted: self.wanted,
+            ..Measured::default()
+        });
+        machine.listener = NotCopied(Some(Box::new(measured.clone())));
+        let (observer, instructions) = (self.observer, self.instructions);
+        let progress = |machine: &Machine<D>| {
+            let message = "the machine's time for it";
+            observer.progress(machine.retired(), instructions, "instructions", message);
+        };
+        let end = run_on(&mut machine, Cycles::MAX - 1, observer, |_, _| {}, progress)?;
+        let went_well = machine.ended().is_some_and(|end| end.report.status == 0);
+        let measured = std::mem::take(&mut *measured.lock());
+        Ok((end == Some(Pause::Finished) && went_well).then(|| Costs {
+            domain: configuration.specification.persistence.domain,
+            cycles: machine.time(),
+            measured,
+        }))
+    }
 }
 
 impl Costs {
@@ -87,49 +129,20 @@ impl Costs {
         wanted: BTreeSet<(u64, u64)>,
         observer: &dyn Observer,
     ) -> Result<Option<Self>, Error> {
-        let prepared = asked.request.prepare()?;
-        let (configuration, mut workload) = (&prepared.configuration, prepared.workload);
-        // No folder of pools is an empty one.
-        let none = || Arc::new(PoolSource::Files(Vec::new()));
-        workload.pools.get_or_insert_with(none);
-        let mut machine = Machine::<Ideal>::boot(configuration, &workload, prepared.engine, None)?;
-        machine.outside.forgets = true;
-        machine.stop_in(instructions.saturating_mul(PATIENCE));
-        let measured = Shared::new(Measured {
+        let (design, prepared) = (&asked.request.design, made_ready(&asked.request)?);
+        let measuring = Measuring {
+            prepared: &prepared,
+            instructions,
             wanted,
-            ..Measured::default()
-        });
-        machine.listener = NotCopied(Some(Box::new(measured.clone())));
-        let progress = |machine: &Machine<Ideal>| {
-            let message = "the machine's time for it";
-            observer.progress(machine.retired(), instructions, "instructions", message);
+            observer,
         };
-        let end = run_on(&mut machine, Cycles::MAX - 1, observer, |_, _| {}, progress)?;
-        let went_well = machine.ended().is_some_and(|end| end.report.status == 0);
-        if end != Some(Pause::Finished) || !went_well {
-            return Ok(None);
-        }
-        let Measured {
-            flushes,
-            fences,
-            places,
-            exact,
-            ..
-        } = std::mem::take(&mut *measured.lock());
-        Ok(Some(Self {
-            domain: configuration.specification.persistence.domain,
-            cycles: machine.time(),
-            flushes,
-            fences,
-            places,
-            exact,
-        }))
+        with_design(design, measuring).ok_or_else(|| no_such_design(design))?
     }
 
     /// What the instruction at this address cost at these moments.
     pub fn of(&self, pc: u64, moments: &[u64]) -> Option<Cycles> {
-        let all = self.places.get(&pc)?;
-        let one = |&retired: &u64| match self.exact.get(&(retired, pc)) {
+        let all = self.measured.places.get(&pc)?;
+        let one = |&retired: &u64| match self.measured.exact.get(&(retired, pc)) {
             Some(&cycles) => cycles,
             None => all.cycles / all.times,
         };
@@ -138,13 +151,16 @@ impl Costs {
 
     /// The whole.
     pub fn to_json(&self) -> Value {
+        let Measured {
+            flushes, fences, ..
+        } = &self.measured;
         json!({
             "domain": self.domain,
             "cycles": self.cycles,
-            "flushes": self.flushes.times,
-            "flush_cycles": self.flushes.cycles,
-            "fences": self.fences.times,
-            "fence_cycles": self.fences.cycles,
+            "flushes": flushes.times,
+            "flush_cycles": flushes.cycles,
+            "fences": fences.times,
+            "fence_cycles": fences.cycles,
         })
     }
 }

@@ -165,14 +165,6 @@ pub struct Explorer<'e> {
 }
 
 impl Explorer<'_> {
-    /// What is started on what a failure leaves.
-    fn first(&self) -> impl Iterator<Item = Which> {
-        let programs = &self.recoveries.programs;
-        [Which::Recovery, Which::Dump]
-            .into_iter()
-            .filter(|which| programs.contains_key(which))
-    }
-
     /// Explores a point.
     pub fn explore(&self, choices: &Choices, engine: &mut Engine) -> Result<Explored, Error> {
         let mut explored = Explored {
@@ -180,7 +172,7 @@ impl Explorer<'_> {
             ..Explored::default()
         };
         let mut starts = 0.0;
-        for which in self.first() {
+        for which in self.recoveries.firsts() {
             self.explore_one(which, choices, engine, &mut explored)?;
             starts += 1.0;
         }

@@ -369,8 +369,8 @@ fn found(
         schedule: 0,
     };
     let mut wrong = None;
-    for which in [Which::Recovery, Which::Dump] {
-        if wrong.is_none() && recoveries.programs.contains_key(&which) {
+    for which in recoveries.firsts() {
+        if wrong.is_none() {
             wrong = explorer.fails(which, choices, versions, &mut Engine::default())?;
         }
     }

@@ -155,7 +155,7 @@ impl Uncut {
 
     /// The call stacks at these counts of retired instructions.
     pub fn stacks(&self, at: impl IntoIterator<Item = u64>) -> Result<Stacks, Error> {
-        Ok(stacks(self.boot()?, at))
+        Ok(self.stacks_and_parts(at, &BTreeMap::new())?.0)
     }
 
     /// The same, and what words of memory are at some of them.
@@ -182,11 +182,6 @@ impl Uncut {
 }
 
 impl Surveyed {
-    /// Call stacks at these moments.
-    pub fn stacks(&self, at: impl IntoIterator<Item = u64>) -> Result<Stacks, Error> {
-        self.uncut.stacks(at)
-    }
-
     /// A digest of what is seen of the run: another run has another one.
     pub fn digest(&self) -> u64 {
         let recorder = &self.recorder;
@@ -200,12 +195,8 @@ impl Surveyed {
 /// Call stacks, by how many instructions were retired.
 pub type Stacks = BTreeMap<u64, Vec<Place>>;
 
-/// The call stacks of a machine that goes on from here, at these counts of retired instructions.
-fn stacks(machine: Functional, at: impl IntoIterator<Item = u64>) -> Stacks {
-    stacks_and_parts(machine, at, &BTreeMap::new()).0
-}
-
-/// The same, and what words of memory are at some of them.
+/// The call stacks of a machine that goes on from here, at these counts of retired instructions, and what
+/// words of memory are at some of them.
 pub fn stacks_and_parts(
     machine: Functional,
     at: impl IntoIterator<Item = u64>,

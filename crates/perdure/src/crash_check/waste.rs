@@ -27,6 +27,11 @@ pub enum Wasted {
 }
 
 impl Wasted {
+    /// True of what takes time.
+    pub fn takes_time(self) -> bool {
+        matches!(self, Self::CleanFlush | Self::SecondFlush | Self::IdleFence)
+    }
+
     /// In a report.
     pub fn word(self) -> &'static str {
         match self {

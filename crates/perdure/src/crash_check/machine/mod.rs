@@ -32,7 +32,7 @@ use crate::parallel;
 use session::{Session, choices};
 pub use sought::Sought;
 pub use swarm::Round;
-pub use timed::When;
+pub use timed::{When, made_ready};
 
 /// Cuts in all, unless told otherwise.
 const CUTS: u64 = 400;
@@ -237,17 +237,11 @@ fn name_places(uncut: &Uncut, done: &mut Done) -> Result<(), Error> {
     }
     let sites = uncut.watch(Sites::default())?.first;
     let retired = |pc: u64, operation: Option<u64>| {
-        let same = sites.get(&(pc, operation));
-        same.or_else(|| {
-            Some(
-                sites
-                    .range((pc, None)..)
-                    .next()
-                    .filter(|(key, _)| key.0 == pc)?
-                    .1,
-            )
-        })
-        .copied()
+        let of_any = || sites.range((pc, None)..).next();
+        let (_, retired) = sites
+            .get_key_value(&(pc, operation))
+            .or_else(|| of_any().filter(|((of, _), _)| *of == pc))?;
+        Some(*retired)
     };
     let moments = |cause: &Cause| -> Vec<(u64, u64)> {
         let involved = cause.lost.iter().chain(&cause.kept);

@@ -179,10 +179,7 @@ impl<'s> Session<'s> {
         let explorer = self.explorer(expected);
         let (choices, decided) = choices(point, left);
         let mut states = 0;
-        for which in [Which::Recovery, Which::Dump] {
-            if !self.recoveries.programs.contains_key(&which) {
-                continue;
-            }
+        for which in self.recoveries.firsts() {
             states += 1;
             let wrong = explorer.fails(which, &choices, &decided, &mut Engine::default())?;
             if let Some(wrong) = wrong {

@@ -59,6 +59,14 @@ pub struct Left {
     pub lost: BTreeMap<u64, Bytes>,
 }
 
+/// A request made ready for the machine itself: no folder of pools is an empty one.
+pub fn made_ready(request: &Request) -> Result<Prepared, Error> {
+    let mut prepared = request.prepare()?;
+    let none = || Arc::new(PoolSource::Files(Vec::new()));
+    prepared.workload.pools.get_or_insert_with(none);
+    Ok(prepared)
+}
+
 /// A machine that is ready to run.
 pub struct Timed<'t> {
     prepared: Prepared,
@@ -78,10 +86,8 @@ impl<'t> Timed<'t> {
             restart: true,
             ..request.clone()
         };
-        let mut prepared = request.prepare()?;
+        let prepared = made_ready(&request)?;
         prepared.configuration.refuse_timing_only("a power cut")?;
-        let none = || Arc::new(PoolSource::Files(Vec::new()));
-        prepared.workload.pools.get_or_insert_with(none);
         Ok(Self {
             prepared,
             design: request.design,

@@ -38,12 +38,10 @@ pub fn of(
     observer: &dyn Observer,
 ) -> Result<Report, Error> {
     let times = &surveyed.recorder.waste.times;
-    let moments = times.iter().flat_map(|((what, pc), times)| {
-        let costs_time = *what != Wasted::NeverDurable;
-        let times = times.iter().filter(move |_| costs_time);
-        times.map(|&retired| (retired, *pc))
-    });
-    let moments: BTreeSet<(u64, u64)> = moments.collect();
+    let take_time = times.iter().filter(|((what, _), _)| what.takes_time());
+    let moments: BTreeSet<(u64, u64)> = take_time
+        .flat_map(|((_, pc), times)| times.iter().map(|&retired| (retired, *pc)))
+        .collect();
     let costs = if done.interrupted {
         None
     } else {
@@ -51,8 +49,7 @@ pub fn of(
     };
     let mut rows: Vec<Row> = Vec::new();
     for (&(what, pc), times) in times {
-        let costs_time = what != Wasted::NeverDurable;
-        let costs = costs.as_ref().filter(|_| costs_time);
+        let costs = costs.as_ref().filter(|_| what.takes_time());
         rows.push(Row {
             what,
             count: times.len() as u64,
@@ -72,7 +69,7 @@ pub fn of(
         first: storing.retired,
         cycles: None,
     }));
-    let stacks = surveyed.stacks(rows.iter().map(|row| row.first))?;
+    let stacks = surveyed.uncut.stacks(rows.iter().map(|row| row.first))?;
     Ok(Report {
         rows,
         stacks,
