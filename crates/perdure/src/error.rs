@@ -60,12 +60,12 @@ pub enum Error {
     Defect(String),
 }
 
-/// What every thread of a deadlocked program does.
 /// A request from its JSON.
 pub(crate) fn parsed<T: DeserializeOwned>(request: &str) -> Result<T, Error> {
     serde_json::from_str(request).map_err(|error| Error::Request(format!("request: {error}")))
 }
 
+/// What every thread of a deadlocked program does.
 fn who_waits(stopped: &[u32]) -> String {
     let numbers: Vec<String> = stopped.iter().map(ToString::to_string).collect();
     match numbers.as_slice() {

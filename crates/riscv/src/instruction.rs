@@ -55,6 +55,19 @@ pub(crate) const fn length(parcel: u16) -> u8 {
     if parcel & 3 == 3 { 4 } else { 2 }
 }
 
+/// Where in a line an instruction begins that is so many behind the one that begins at `offset`: those before
+/// it lie in the line, one behind the other, as a block's do. None if they do not.
+pub fn offset_behind(
+    line: &[u8; LINE_BYTES as usize],
+    offset: usize,
+    instructions: u64,
+) -> Option<usize> {
+    (0..instructions).try_fold(offset, |at, _| {
+        let first = u16::from(*line.get(at)?);
+        Some(at + usize::from(length(first)))
+    })
+}
+
 /// The bits of an instruction within one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bits {
@@ -80,4 +93,20 @@ pub(crate) fn bits_at(line: &[u8; 64], offset: usize) -> Bits {
 /// A straddling instruction from its two halves.
 pub(crate) const fn join(first: u16, second: u16) -> u32 {
     first as u32 | (second as u32) << 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LINE_BYTES, offset_behind};
+
+    #[test]
+    fn instructions_lie_behind_each_other_as_long_as_they_are() {
+        let mut line = [0; LINE_BYTES as usize];
+        // c.nop, nop, c.nop
+        line[..8].copy_from_slice(&[0x01, 0x00, 0x13, 0x00, 0x00, 0x00, 0x01, 0x00]);
+        let behind = |instructions| offset_behind(&line, 0, instructions);
+        assert_eq!([0, 1, 2, 3].map(behind), [0, 2, 6, 8].map(Some));
+        assert_eq!(offset_behind(&line, 62, 1), Some(64));
+        assert_eq!(offset_behind(&line, 62, 2), None);
+    }
 }

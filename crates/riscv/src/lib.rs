@@ -49,7 +49,7 @@ pub use encoding::{Encoding, Format};
 pub use exit::Exit;
 pub use flat::FlatMemory;
 pub use hart::{CONTEXT_BYTES, ContextError, Hart};
-pub use instruction::Instruction;
+pub use instruction::{Instruction, offset_behind};
 pub use memory::{Access, Amo, Barrier, CacheBlock, Fault, FetchedLine, Mark, Memory, Scalar};
 pub use observe::{Class, Observed};
 pub use table::{Description, Operation, TABLE};

@@ -8,7 +8,9 @@ use std::ops::Range;
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, Line, cut_at, pieces};
 use perdure_linux::{Kernel, PAGE_BYTES, SpaceId};
-use perdure_riscv::{Access, Amo, Barrier, CacheBlock, Fault, FetchedLine, Mark, Memory, Scalar};
+use perdure_riscv::{
+    Access, Amo, Barrier, CacheBlock, Fault, FetchedLine, Mark, Memory, Scalar, offset_behind,
+};
 
 use super::calls::{Arrival, Calls};
 use super::{At, Flush, Wait, Watcher};
@@ -132,11 +134,6 @@ impl Lookaside {
     }
 }
 
-/// How long an instruction is, by its first byte.
-fn instruction_bytes(first: u8) -> usize {
-    if first & 3 == 3 { 4 } else { 2 }
-}
-
 #[inline(always)]
 fn tag_of(space: SpaceId, address: u64) -> u64 {
     (address & !(PAGE_BYTES - 1)) << 12 ^ u64::from(space.0) << 1 | 1
@@ -230,12 +227,8 @@ impl<W: Watcher> Door<'_, W> {
             None => self.memory.line(line),
         };
         let start = (pc % LINE) as usize;
-        let mut place = start;
-        for _ in 0..instructions {
-            let first = line.0.get(place).copied().unwrap_or_default();
-            place += instruction_bytes(first);
-        }
-        (place - start) as u64
+        let behind = offset_behind(&line.0, start, instructions);
+        behind.map_or(0, |place| (place - start) as u64)
     }
 
     fn load_bytes(&mut self, address: u64, buffer: &mut [u8]) -> Result<(), Fault> {

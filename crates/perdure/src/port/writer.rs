@@ -4,7 +4,7 @@
 
 use perdure_hardware::line::line_of;
 use perdure_hardware::watched::{Ordered, Writer};
-use perdure_riscv::{Access, Instruction, Mark, Memory};
+use perdure_riscv::{Access, Mark, Memory, offset_behind};
 
 use super::{OFFSET_MASK, Port};
 
@@ -62,15 +62,7 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         let l1i = &self.hardware.cores[self.hart].l1i;
         // Only a block of one instruction lies in two lines.
         let line = l1i.data(l1i.find(line_of(physical))?).0;
-        let mut offset = (block & OFFSET_MASK) as usize;
-        for _ in 0..index {
-            let mut bits = [0; 4];
-            let rest = line.get(offset..)?;
-            let length = rest.len().min(bits.len());
-            bits[..length].copy_from_slice(&rest[..length]);
-            let instruction = Instruction::decode(u32::from_le_bytes(bits))?;
-            offset += usize::from(instruction.length);
-        }
+        let offset = offset_behind(&line, (block & OFFSET_MASK) as usize, index)?;
         Some((block & !OFFSET_MASK) + offset as u64)
     }
 }
