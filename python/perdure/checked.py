@@ -59,19 +59,26 @@ def check(
     then: api.Command = (),
     check: api.Command = (),
     dump: api.Command = (),
+    operations: Sequence[str] = (),
+    invariant: api.Path | None = None,
     machine: api.Machine = X86,
     model: checking.Model = "px86",
     nested: bool = True,
+    cuts: int | None = None,
     limits: checking.Limits | None = None,
     seed: int = 1,
     jobs: int | None = None,
+    scheduler: str | None = None,
     progress: api.Progress | None = None,
 ) -> CheckReport:
     """Looks for what a power failure can break in a program that keeps data in persistent memory.
 
     After each failure `then` runs (or the program again) and has to end with status 0, `check`
-    after it; `dump` recovers and prints what is there. `model` is by whose rules stores become
-    durable. With `nested`, power fails in recovery, too. `limits` says how far it goes.
+    after it, or the C function of `invariant` looks at the pools; `dump` recovers and prints what
+    is there. Calls of these `operations` are operations. `model` is by whose rules stores become
+    durable. With `nested`, power fails in recovery, too. The machine itself is cut `cuts` times, as
+    well. `limits` says how far it goes. `jobs` host threads share the work, or the workers of the
+    Dask cluster whose `scheduler` is named, which see this host's files; they change no result.
     """
     subject = checking.Subject(
         machine,
@@ -79,8 +86,12 @@ def check(
         then=requests.words(then),
         checker=requests.words(check),
         dump=requests.words(dump),
+        operations=operations,
+        invariant=None if invariant is None else Path(invariant),
         model=model,
         seed=seed,
         jobs=jobs or len(os.sched_getaffinity(0)),
+        scheduler=scheduler,
     )
-    return CheckReport(checking.check(subject, nested=nested, limits=limits, progress=progress))
+    found = checking.check(subject, nested=nested, cuts=cuts, limits=limits, progress=progress)
+    return CheckReport(found)

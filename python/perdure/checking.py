@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from perdure import PerdureError, _core, invariants, notebook
+from perdure import PerdureError, _core, check_shares, invariants, notebook
 
 if TYPE_CHECKING:
     from perdure.api import Machine, Progress
@@ -43,7 +43,8 @@ class Subject:
     `checker` after it; or `dump`, which shows what is in the pool: what was there before the
     operation under way, or after it. Operations are where the program says so, or calls of these
     functions. `invariant` is a C file that looks at the recovered pools, in place of a `checker`.
-    `jobs` host threads change nothing.
+    `jobs` host threads share the work, or the workers of the Dask cluster whose `scheduler` is
+    named, which see this host's files; they change nothing.
     """
 
     machine: Machine
@@ -56,6 +57,7 @@ class Subject:
     model: Model = "px86"
     seed: int = 1
     jobs: int = 1
+    scheduler: str | None = None
 
     def request(self) -> dict[str, object]:
         """What the core is asked."""
@@ -99,8 +101,11 @@ def check(
     asked_for = {**vars(limits or Limits()), "cuts": cuts}
     given = {key: value for key, value in asked_for.items() if value is not None}
     with subject.made_ready() as ready, notebook.following("check", progress) as show:
-        asked = json.dumps({**ready.request(), "nested": nested, **given}, default=str)
-        answer: Check = json.loads(_core.check(asked, show))
+        text = json.dumps({**ready.request(), "nested": nested, **given}, default=str)
+        if subject.scheduler is None:
+            answer: Check = json.loads(_core.check(text, show))
+        else:
+            answer = json.loads(check_shares.check(json.loads(text), subject.scheduler, show))
     return answer
 
 

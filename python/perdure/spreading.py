@@ -1,4 +1,4 @@
-"""Campaigns of power cuts on a Dask cluster (`perdure cut --scheduler`).
+"""Work in parts on a Dask cluster: campaigns of power cuts (`perdure cut --scheduler`).
 
 Always true here: a schedule is dealt out in turn to as many parts as the cluster has threads. Each
 part is made by a process of its own, in the folder of who asks, and together they are the report
@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from perdure import _core, extras
 from perdure._core import PerdureError
@@ -62,8 +62,12 @@ def cut(request: Json, scheduler: str | None, progress: Progress | None) -> Json
     started = time.monotonic()
     with cluster.open_client(scheduler, 1) as client:
         cuts = 1 if request.get("at") is not None else int(request["cuts"])
-        parts = max(1, min(cuts, sum(client.nthreads().values())))
-        reports, interrupted = _Campaign(client, request, parts).run(progress)
+        parts = max(1, min(cuts, threads_of(client)))
+        own = {**request, "out": None, "jobs": 1}
+        requests = [{**own, "part": [number, parts]} for number in range(parts)]
+        lines = [request["program"], request.get("then") or (), *request.get("programs", ())]
+        cutting = Parts(client, "cut", requests, digests(lines))
+        reports, interrupted = cutting.run(progress, lambda said: together(said, "cuts"))
     whole = merged(reports, parts)
     host = {"seconds": time.monotonic() - started}
     return {**whole, "interrupted": interrupted or whole["interrupted"], "host": host}
@@ -88,23 +92,42 @@ def part(task: str, campaign: str, number: int) -> str:
     return execute.execute(task, campaign, told)
 
 
-class _Campaign:
-    """A campaign on a cluster."""
+Told: TypeAlias = tuple[int, int, str, str]
+"""How somebody gets on: so much is done, of how much, of what, and a message."""
 
-    def __init__(self, client: Client, request: Json, parts: int) -> None:
+
+def threads_of(client: Client) -> int:
+    """How many parts a cluster makes at a time."""
+    return sum(client.nthreads().values())
+
+
+class Parts:
+    """Work that a cluster does in parts: what the core is asked to do for each of them.
+
+    `files` are those that every worker has to see, with their digests.
+    """
+
+    def __init__(
+        self, client: Client, command: str, requests: Sequence[Json], files: dict[str, str]
+    ) -> None:
         self._client = client
-        self._name = f"perdure-cut-{uuid.uuid4().hex}"
-        self._said: dict[int, tuple[int, int, str, str]] = {}
+        self._name = f"perdure-{command}-{uuid.uuid4().hex}"
+        self._said: dict[int, Told] = {}
         self._reports: dict[int, Json] = {}
-        self._futures = self._submitted(request, parts)
+        self._futures = self._submitted(command, requests, files)
 
-    def run(self, progress: Progress | None) -> tuple[Mapping[int, Json], bool]:
-        """The parts' reports by their numbers, and whether Ctrl-C ended them."""
+    def run(
+        self, progress: Progress | None, all_of: Callable[[Mapping[int, Told]], Told]
+    ) -> tuple[Mapping[int, Json], bool]:
+        """The parts' reports by their numbers, and whether Ctrl-C ended them.
+
+        What parts say of how they get on is one word by `all_of`.
+        """
         from perdure.experiments import execute
 
         def show() -> None:
             if progress is not None and self._said:
-                progress(*together(self._said))
+                progress(*all_of(self._said))
 
         interrupted = False
         with self._listening():
@@ -122,14 +145,15 @@ class _Campaign:
                         self._client.cancel(list(self._futures))
         return self._reports, interrupted
 
-    def _submitted(self, request: Json, parts: int) -> dict[Future[str], int]:
+    def _submitted(
+        self, command: str, requests: Sequence[Json], files: dict[str, str]
+    ) -> dict[Future[str], int]:
         from perdure.experiments import execute
 
-        files, folder = _programs(request), str(Path.cwd())
+        folder = str(Path.cwd())
         futures = {}
-        for number in range(parts):
-            asked = {**request, "out": None, "jobs": 1, "part": [number, parts]}
-            task = execute.task_of(asked, "cut", files, folder)
+        for number, asked in enumerate(requests):
+            task = execute.task_of(asked, command, files, folder)
             key = f"{self._name}-{number}"
             future = self._client.submit(part, task, self._name, number, key=key, pure=False)
             futures[future] = number
@@ -163,22 +187,21 @@ class _Campaign:
                 raise PerdureError(answer["error"])
 
 
-def _programs(request: Json) -> dict[str, str]:
-    """Digests of the programs' files, which every worker has to see."""
+def digests(lines: Iterable[Sequence[str]]) -> dict[str, str]:
+    """Digests of the files of programs, by their command lines."""
     from perdure.experiments.point import file_digest
 
-    lines = [request["program"], request.get("then") or (), *request.get("programs", ())]
     paths = [Path(line[0]).absolute() for line in lines if line]
     return {str(path): file_digest(path) for path in paths if path.is_file()}
 
 
-def together(said: Mapping[int, tuple[int, int, str, str]]) -> tuple[int, int, str, str]:
-    """What parts say of how they get on as one word: of the cuts, once one of them cuts."""
-    cutting = [one for one in said.values() if one[2] == "cuts"]
-    if not cutting:
+def together(said: Mapping[int, Told], unit: str) -> Told:
+    """What parts say of how they get on as one word: of the unit, once one of them counts it."""
+    counting = [one for one in said.values() if one[2] == unit]
+    if not counting:
         return max(said.values())
-    _, total, unit, message = cutting[0]
-    return sum(one[0] for one in cutting), total, unit, message
+    _, total, _, message = counting[0]
+    return sum(one[0] for one in counting), total, unit, message
 
 
 def merged(reports: Mapping[int, Json], parts: int) -> Json:

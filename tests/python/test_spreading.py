@@ -106,9 +106,14 @@ def test_workers_that_run_something_else_are_found():
 
 def test_progress_is_of_the_cuts_once_there_are_some():
     survey = (700, 0, "instructions", "survey")
-    assert spreading.together({0: survey, 1: (300, *survey[1:])}) == survey
+    assert spreading.together({0: survey, 1: (300, *survey[1:])}, "cuts") == survey
     cutting = (4, 20, "cuts", "cutting")
-    assert spreading.together({0: survey, 1: cutting, 2: cutting}) == (8, 20, "cuts", "cutting")
+    assert spreading.together({0: survey, 1: cutting, 2: cutting}, "cuts") == (
+        8,
+        20,
+        "cuts",
+        "cutting",
+    )
 
 
 def test_a_campaign_without_a_cluster_asks_the_core_as_ever(core):

@@ -132,6 +132,28 @@ fn check(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResu
     })
 }
 
+/// Does one share of a check.
+#[pyfunction]
+#[pyo3(signature = (request, progress=None))]
+fn check_share(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    task::wait_for(py, progress, move |observer| {
+        perdure::crash_check::check_share(&request, observer)
+    })
+}
+
+/// The report of a check whose shares were done elsewhere.
+#[pyfunction]
+#[pyo3(signature = (request, progress=None))]
+fn check_together(
+    py: Python<'_>,
+    request: String,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    task::wait_for(py, progress, move |observer| {
+        perdure::crash_check::check_together(&request, observer)
+    })
+}
+
 /// Lets recovery run again on the state that a token of a check names.
 #[pyfunction]
 #[pyo3(signature = (request, progress=None))]
@@ -212,6 +234,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(hunt, module)?)?;
     module.add_function(wrap_pyfunction!(forks, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
+    module.add_function(wrap_pyfunction!(check_share, module)?)?;
+    module.add_function(wrap_pyfunction!(check_together, module)?)?;
     module.add_function(wrap_pyfunction!(check_again, module)?)?;
     module.add_function(wrap_pyfunction!(litmus, module)?)?;
     module.add_function(wrap_pyfunction!(demangled, module)?)?;

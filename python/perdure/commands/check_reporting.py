@@ -19,7 +19,7 @@ from perdure.source_excerpts import Sources
 if TYPE_CHECKING:
     from perdure.check_results import Check
 
-ONCE_VALUED = {"--html", "--sources", "--sarif", "--junit", "--json", "--baseline"}
+ONCE_VALUED = {"--html", "--sources", "--sarif", "--junit", "--json", "--baseline", "--scheduler"}
 ONCE = {"--update-baseline", "--watch"}
 """Options that say nothing of what is checked: who looks at one state does not give them."""
 

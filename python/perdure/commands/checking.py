@@ -29,12 +29,11 @@ from perdure.commands.shared import finish, machine_of, say, told
 from perdure.options import (
     Engine,
     GuestWithCopies,
-    JobsOption,
     JsonOption,
     MachineOption,
+    Shared,
     count,
     grouped,
-    processors,
 )
 
 if TYPE_CHECKING:
@@ -278,7 +277,7 @@ def check(
     watch: Annotated[
         bool, typer.Option("--watch", help="Check again whenever the program was built anew.")
     ] = False,
-    jobs: JobsOption = None,
+    shared: Shared,
     json_file: JsonOption = None,
     then: Annotated[str | None, typer.Option("--then", hidden=True)] = None,
 ) -> None:
@@ -299,7 +298,7 @@ def check(
         invariant=judges.invariant,
         model=model.value,
         seed=seed,
-        jobs=jobs or processors(),
+        **shared.asked(),
     )
     if state is not None:
         once = checking.again(subject, state)

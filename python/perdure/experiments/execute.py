@@ -17,7 +17,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -139,7 +139,7 @@ def execute(task: str, campaign: str = "", told: Told = lambda *_: None) -> str:
 
 
 def task_of(
-    request: dict[str, Any], command: str, files: dict[str, str], folder: str | None = None
+    request: Mapping[str, Any], command: str, files: Mapping[str, str], folder: str | None = None
 ) -> str:
     """A task: what to ask of the core, of which build, with programs of which contents.
 
@@ -305,9 +305,8 @@ def _done_in(folder: Path, command: str, request: dict[str, Any]) -> dict[str, A
 
 def _asked(command: str, request: dict[str, Any], told: Told | None) -> dict[str, Any]:
     """What the core answers."""
-    call = _core.run if command == "run" else _core.cut
     try:
-        return {"result": json.loads(call(json.dumps(request), told))}
+        return {"result": json.loads(getattr(_core, command)(json.dumps(request), told))}
     except PerdureError as error:
         return {"error": str(error)}
 

@@ -3,29 +3,30 @@
 //! Always true here: what is done next follows from what was done before and never from how fast it was,
 //! unless there is a limit in minutes.
 
+mod book;
 mod inner;
 mod overlaps;
 mod reads;
 mod shorten;
+mod visit;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use perdure_hardware::random::Random;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::cause;
-use super::done::{Done, Outline};
+use super::done::Outline;
 use super::explore::{Choices, Explorer, Failed};
-use super::kept::Keeper;
 use super::memory::Memory;
 use super::oracle::Expected;
 use super::record::{Keeps, Point};
 use super::recovery::{End, Life, Recoveries, Which};
 use super::report;
 use super::rules::Model;
+use super::shares::Shares;
 use super::uncut::{Surveyed, Uncut};
 use super::{Asked, Prepared, machine, refused};
 use crate::error::Error;
@@ -33,6 +34,9 @@ use crate::functional::{Engine, Pool};
 use crate::observer::Observer;
 use crate::parallel;
 use crate::restart::last_lines_of;
+pub use book::Book;
+pub use inner::Within;
+pub use visit::Visited;
 
 /// Points that are explored between two looks at what they came to.
 const BATCH: usize = 64;
@@ -43,12 +47,12 @@ const CAUSES: usize = 400;
 /// Orders of a program's threads that are tried, unless told otherwise.
 const SCHEDULES: u64 = 4;
 
-/// Runs a check.
+/// Runs a check, or one share of it: what comes of it is a report, or what is told of the share.
 pub fn run(
     asked: &Asked,
     prepared: &Prepared,
-    observer: &dyn Observer,
-    started: Instant,
+    (observer, started): (&dyn Observer, Instant),
+    shares: Shares,
 ) -> Result<Value, Error> {
     let Some(surveyed) = prepared.uncut.survey(observer)? else {
         return refused("interrupted before the program had ended; nothing was checked");
@@ -60,69 +64,70 @@ pub fn run(
     let mut recoveries = prepared.recoveries(patience, &surveyed.mapped, memory.clone());
     let patience = asked.patience_for(on_the_whole_pool(&recoveries, &surveyed)?);
     recoveries.patience = patience;
+    let is_whole = shares.part.is_none();
+    let mut book = Book::open(asked, &surveyed, shares)?;
+    let schedules = if asked.model == Model::Machine {
+        let how = (patience, &surveyed.mapped);
+        machine::run(asked, prepared, how, (observer, started), &mut book)?;
+        1
+    } else {
+        let whole = reads::on_the_whole_pool(&recoveries, &surveyed.life)?;
+        book.done.read.merge(&whole);
+        let runs = explore_runs(
+            (asked, prepared),
+            (recoveries, memory),
+            &surveyed,
+            (observer, started),
+            &mut book,
+        )?;
+        if let Some(cuts) = asked.cuts.filter(|_| is_whole && !book.done.interrupted) {
+            let how = (patience, &surveyed.mapped, cuts);
+            machine::beside(asked, prepared, how, observer, &mut book.done)?;
+        }
+        runs
+    };
+    if is_whole {
+        return report::of(asked, &surveyed, schedules, &book.done, observer);
+    }
+    let interrupted = book.done.interrupted;
+    Ok(json!({"told": book.shares.told()?, "interrupted": interrupted}))
+}
+
+/// Explores the run, and again with its threads in other orders. In how many that is.
+fn explore_runs(
+    (asked, prepared): (&Asked, &Prepared),
+    (recoveries, memory): (Recoveries, Memory),
+    surveyed: &Surveyed,
+    (observer, started): (&dyn Observer, Instant),
+    book: &mut Book,
+) -> Result<u64, Error> {
+    let patience = recoveries.patience;
     let schedules = if surveyed.machine.has_threads {
         asked.schedules.unwrap_or(SCHEDULES)
     } else {
         1
     };
-    if asked.model == Model::Machine {
-        let mut done = Done::default();
-        let how = (patience, &surveyed.mapped);
-        machine::run(asked, prepared, how, (observer, started), &mut done)?;
-        return report::of(asked, &surveyed, 1, &done, observer);
-    }
-    let (mut keeper, mut done) = match &asked.keep {
-        None => (None, Done::default()),
-        Some(path) => {
-            let (keeper, done) = Keeper::open(path, asked, &surveyed)?;
-            (Some(keeper), done)
-        }
-    };
-    let whole = reads::on_the_whole_pool(&recoveries, &surveyed.life)?;
-    done.read.merge(&whole);
-    let begun = done.run.unwrap_or(0);
+    let begun = book.done.run.unwrap_or(0);
     if begun == 0 {
+        let uncut = &prepared.uncut;
         explore(
             asked,
-            &prepared.uncut,
+            uncut,
             (recoveries, observer, started),
-            &surveyed,
-            (&mut done, keeper.as_mut()),
+            surveyed,
+            book,
         )?;
     }
-    explore_orders(
-        (asked, prepared),
-        u64::max(begun, 1)..schedules,
-        (patience, memory),
-        (observer, started),
-        (&mut done, keeper.as_mut()),
-    )?;
-    done.settle();
-    if let Some(cuts) = asked.cuts.filter(|_| !done.interrupted) {
-        let how = (patience, &surveyed.mapped, cuts);
-        machine::beside(asked, prepared, how, observer, &mut done)?;
-    }
-    report::of(asked, &surveyed, schedules, &done, observer)
-}
-
-/// Explores the run again with its threads in these other orders.
-fn explore_orders(
-    (asked, prepared): (&Asked, &Prepared),
-    schedules: Range<u64>,
-    (patience, memory): (u64, Memory),
-    (observer, started): (&dyn Observer, Instant),
-    (done, mut keeper): (&mut Done, Option<&mut Keeper>),
-) -> Result<(), Error> {
-    for schedule in schedules {
+    for schedule in u64::max(begun, 1)..schedules {
         let uncut = prepared.uncut.with_schedule(schedule);
         let Some(surveyed) = uncut.survey(observer)? else {
-            done.interrupted = true;
+            book.done.interrupted = true;
             break;
         };
         if let Err(Error::Request(why)) = is_checkable(asked, &surveyed) {
             let order =
                 format!("with its threads in another order (--schedules, number {schedule})");
-            done.notices.push(format!("{order}: {why}"));
+            book.done.notices.push(format!("{order}: {why}"));
             continue;
         }
         // Another order of the threads is another run, which leaves other tables of pools.
@@ -132,10 +137,11 @@ fn explore_orders(
             &uncut,
             (recoveries, observer, started),
             &surveyed,
-            (done, keeper.as_deref_mut()),
+            book,
         )?;
     }
-    Ok(())
+    book.done.settle();
+    Ok(schedules)
 }
 
 /// Explores one run.
@@ -144,7 +150,7 @@ fn explore(
     uncut: &Uncut,
     (recoveries, observer, started): (Recoveries, &dyn Observer, Instant),
     surveyed: &Surveyed,
-    (done, keeper): (&mut Done, Option<&mut Keeper>),
+    book: &mut Book,
 ) -> Result<(), Error> {
     let mut campaign = Campaign {
         asked,
@@ -158,13 +164,15 @@ fn explore(
             invariant: asked.invariant,
             ..Expected::default()
         },
-        done,
-        keeper,
+        book,
     };
     campaign.explore_all(surveyed)?;
-    campaign.keep(true)?;
+    if campaign.book.shares.part.is_some() {
+        return Ok(());
+    }
+    campaign.book.keep(true)?;
     campaign.shorten(surveyed)?;
-    campaign.done.look_up(uncut)
+    book.done.look_up(uncut)
 }
 
 /// Refuses what no check can be made of.
@@ -266,8 +274,7 @@ struct Campaign<'c> {
     observer: &'c dyn Observer,
     started: Instant,
     expected: Expected,
-    done: &'c mut Done,
-    keeper: Option<&'c mut Keeper>,
+    book: &'c mut Book,
 }
 
 impl Campaign<'_> {
@@ -285,57 +292,63 @@ impl Campaign<'_> {
         for place in (1..others.len()).rev() {
             others.swap(place, random.below(place as u64 + 1) as usize);
         }
-        if self.done.comes_to(self.uncut.number) {
-            self.done.planned += surveyed.points.len() as u64;
-            self.done.stacks.extend(&stacks);
+        if self.book.done.comes_to(self.uncut.number) {
+            self.book.done.planned += surveyed.points.len() as u64;
+            self.book.done.stacks.extend(&stacks);
         }
-        let mut before = self.done.points_of_run as usize;
+        let mut before = self.book.done.points_of_run as usize;
         for points in first.chunks(ROUND).chain(others.chunks(ROUND)) {
             if before >= points.len() {
                 before -= points.len();
                 continue;
             }
-            if !self.goes_on() {
+            if !self.goes_on(&[]) {
                 break;
             }
             // Points before these were explored when the check was interrupted.
             let mut known = std::mem::take(&mut before);
-            self.round(surveyed, points, &mut |campaign, batch| {
+            let share = self.share_of(points);
+            if share.len() < points.len() {
+                known = 0;
+            }
+            self.round(surveyed, &share, &mut |campaign, batch| {
                 let new = &batch[known.min(batch.len())..];
                 known -= batch.len() - new.len();
                 if new.is_empty() {
                     return Ok(true);
                 }
-                let goes_on = campaign.goes_on();
+                let goes_on = campaign.goes_on(new);
                 if goes_on {
                     campaign.explore(new)?;
-                    campaign.keep(false)?;
+                    campaign.book.keep(false)?;
                 }
                 Ok(goes_on)
             })?;
         }
-        self.done.limited = !self.done.interrupted && self.done.points < self.done.planned;
+        self.book.done.limited =
+            !self.book.done.interrupted && self.book.done.points < self.book.done.planned;
         Ok(())
     }
 
-    /// Whether there is time for more.
-    fn goes_on(&mut self) -> bool {
-        self.done.interrupted |= self.observer.interrupted();
-        let minutes = self.started.elapsed().as_secs_f64() / 60.0;
-        !self.done.interrupted
-            && self
-                .asked
-                .states
-                .is_none_or(|states| self.done.states < states)
-            && self.asked.minutes.is_none_or(|most| minutes < most)
+    /// Those of some points that are explored here.
+    fn share_of(&self, points: &[usize]) -> Vec<usize> {
+        let shares = &self.book.shares;
+        let part = shares.part.filter(|_| shares.only_points);
+        let is_mine = |place: usize| part.is_none_or(|part| part.has(place as u64));
+        let mine = points
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| is_mine(*place));
+        mine.map(|(_, &number)| number).collect()
     }
 
-    /// Writes what was done where it is kept.
-    fn keep(&mut self, is_last: bool) -> Result<(), Error> {
-        match &mut self.keeper {
-            Some(keeper) => keeper.write(self.done, is_last),
-            None => Ok(()),
-        }
+    /// Whether there is time for more, of which these come next.
+    fn goes_on(&mut self, next: &[Point]) -> bool {
+        let Book { done, shares, .. } = &mut *self.book;
+        done.interrupted |= self.observer.interrupted();
+        let run = self.uncut.number;
+        let all_known = (next.iter()).all(|point| shares.points.knows(&(run, point.number)));
+        shares.goes_on(self.asked, (self.started, all_known), done)
     }
 
     /// Runs the program again, for some of its points, which are visited in batches; as long as whoever
@@ -385,7 +398,7 @@ impl Campaign<'_> {
             };
             let (ready, later): (Vec<_>, Vec<_>) = waiting.drain(..).partition(known);
             waiting = later;
-            for batch in ready.chunks(BATCH) {
+            for batch in ready.chunks(self.book.shares.batch(BATCH)) {
                 if needs_dumps {
                     self.run_orders(batch, &following.episodes)?;
                 }
@@ -430,48 +443,57 @@ impl Campaign<'_> {
         let choices: Vec<Choices> = (points.iter())
             .map(|point| Choices::new(point, model))
             .collect();
-        self.look_who_reads(&choices)?;
-        for point in points {
-            self.count_compared(point);
-        }
-        let explorer = explorer(self.asked, self.uncut, (&self.recoveries, &self.expected));
-        let jobs = self.asked.jobs();
-        let explored = parallel::map(jobs, &choices, |choices| {
-            (self.recoveries).with_engine(|engine| explorer.explore(choices, engine))
-        })?;
-        let mut new: Vec<(usize, &Failed, Outline)> = Vec::new();
-        for (number, (point, one)) in points.iter().zip(&explored).enumerate() {
-            self.done.add(one);
-            for (outline, failed) in &one.failures {
-                if self.done.seen(outline, point.number, failed) {
-                    new.push((number, failed, outline.clone()));
+        let visited = self.visit(&choices)?;
+        let mut new: Vec<(&Choices, &Failed, Outline)> = Vec::new();
+        for (choices, one) in choices.iter().zip(&visited) {
+            self.count_compared(choices.point);
+            self.book.done.add(&one.explored);
+            for (outline, failed) in &one.explored.failures {
+                let point = choices.point.number;
+                if self.book.done.seen(outline, point, failed) {
+                    new.push((choices, failed, outline.clone()));
                 }
             }
         }
-        let room = CAUSES.saturating_sub(self.done.causes.len());
-        self.done.unexplained += new.len().saturating_sub(room) as u64;
-        new.truncate(room);
-        let causes = parallel::map(jobs, &new, |(number, failed, _)| {
-            (self.recoveries)
-                .with_engine(|engine| cause::find(&explorer, &choices[*number], failed, engine))
-        })?;
-        for (cause, (_, _, outline)) in causes.into_iter().zip(new) {
-            self.done.found(cause, outline);
+        if !self.book.shares.only_points {
+            self.find_causes(new)?;
+            let inner = self.inner_points(&choices, &visited)?;
+            self.explore_inner(&inner)?;
         }
-        let inner = self.inner_points(&choices, &explored)?;
-        self.explore_inner(&inner)?;
+        let done = &self.book.done;
         let message = format!(
             "{} recoveries, {} wrong, {} causes",
-            self.done.states,
-            self.done.failing,
-            self.done.causes.len()
+            done.states,
+            done.failing,
+            done.causes.len()
         );
-        self.observer.progress(
-            self.done.points,
-            self.done.planned,
-            "failure points",
-            &message,
-        );
+        let unit = self.book.shares.unit();
+        (self.observer).progress(done.points, done.planned, unit, &message);
+        Ok(())
+    }
+
+    /// Looks for the causes of failures, each of which is the first of its kind.
+    fn find_causes(&mut self, mut new: Vec<(&Choices, &Failed, Outline)>) -> Result<(), Error> {
+        let Book { done, shares, .. } = &mut *self.book;
+        let room = CAUSES.saturating_sub(done.causes.len());
+        done.unexplained += new.len().saturating_sub(room) as u64;
+        new.truncate(room);
+        let explorer = explorer(self.asked, self.uncut, (&self.recoveries, &self.expected));
+        let run = self.uncut.number;
+        let causes = shares.causes.map(
+            (shares.part, self.asked.jobs()),
+            &new,
+            |(choices, _, outline)| ((run, choices.point.number), outline.clone()),
+            |(choices, failed, _)| {
+                (self.recoveries)
+                    .with_engine(|engine| cause::find(&explorer, choices, failed, engine))
+            },
+        )?;
+        for (cause, (_, _, outline)) in causes.into_iter().zip(new) {
+            if let Some(cause) = cause {
+                done.found(cause, outline);
+            }
+        }
         Ok(())
     }
 }

@@ -5,7 +5,6 @@
 //! one of them less, it does not.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -112,8 +111,7 @@ pub struct Cause {
     /// The call stack there, once somebody has looked.
     pub stack: Option<Vec<Place>>,
     /// The cut of the machine that it was found by.
-    #[serde(skip)]
-    pub cut: Option<Arc<Made>>,
+    pub cut: Option<Box<Made>>,
     /// How often the machine was seen in that state, where somebody has looked for it.
     #[serde(skip)]
     pub seen: Option<Sought>,

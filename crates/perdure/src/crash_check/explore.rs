@@ -82,7 +82,7 @@ pub struct Failed {
 }
 
 /// What came of a point.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Explored {
     /// Recoveries that were run to their end.
     pub states: u64,

@@ -30,6 +30,7 @@ mod recovery;
 mod replay;
 mod report;
 mod rules;
+mod shares;
 mod token;
 mod uncertain;
 mod uncut;
@@ -53,6 +54,7 @@ use crate::request::Request;
 use memory::Memory;
 use recovery::{Recoveries, Which};
 pub use rules::Model;
+use shares::{Part, Shares};
 use uncut::{Mapped, Uncut};
 
 /// Recoveries at one point, unless told otherwise.
@@ -153,20 +155,67 @@ fn refused<T>(message: impl Into<String>) -> Result<T, Error> {
 pub fn check(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
     let asked: Asked = parsed(asked)?;
     let prepared = asked.prepare()?;
-    answer(&asked, &prepared, observer)
+    answer(&asked, &prepared, observer, Shares::all())
+}
+
+/// One share of a check.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Share {
+    asked: Asked,
+    part: Part,
+    /// What all shares of points have told, for the shares of what is left.
+    #[serde(default)]
+    told: Vec<String>,
+}
+
+/// A check of which all shares were told.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Together {
+    asked: Asked,
+    told: Vec<String>,
+    /// The user has stopped those who told.
+    interrupted: bool,
+}
+
+/// Does one share of a check ([`shares`]). JSON in, JSON out.
+pub fn check_share(share: &str, observer: &dyn Observer) -> Result<String, Error> {
+    let Share { asked, part, told } = parsed(share)?;
+    let prepared = asked.prepare()?;
+    let shares = Shares::one(part, &told)?;
+    let told = campaign::run(&asked, &prepared, (observer, Instant::now()), shares)?;
+    Ok(told.to_string())
+}
+
+/// The report of a check whose shares were done elsewhere. JSON in, JSON out.
+pub fn check_together(together: &str, observer: &dyn Observer) -> Result<String, Error> {
+    let Together {
+        asked,
+        told,
+        interrupted,
+    } = parsed(together)?;
+    let prepared = asked.prepare()?;
+    let shares = Shares::together(&told, asked.minutes.is_some(), interrupted)?;
+    answer(&asked, &prepared, observer, shares)
 }
 
 /// Lets recovery run again on the state that a token of a report names. JSON in, JSON out.
 pub fn check_again(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
     let (asked, prepared) = token::opened(asked)?;
-    answer(&asked, &prepared, observer)
+    answer(&asked, &prepared, observer, Shares::all())
 }
 
-fn answer(asked: &Asked, prepared: &Prepared, observer: &dyn Observer) -> Result<String, Error> {
+fn answer(
+    asked: &Asked,
+    prepared: &Prepared,
+    observer: &dyn Observer,
+    shares: Shares,
+) -> Result<String, Error> {
     let started = Instant::now();
     let mut report = match &asked.state {
         Some(state) => replay::run(asked, prepared, state, observer)?,
-        None => campaign::run(asked, prepared, observer, started)?,
+        None => campaign::run(asked, prepared, (observer, started), shares)?,
     };
     token::add(asked, prepared, &mut report);
     report["host"] = serde_json::json!({"seconds": started.elapsed().as_secs_f64()});

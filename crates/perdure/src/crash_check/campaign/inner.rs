@@ -4,13 +4,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Campaign, explorer};
+use serde::{Deserialize, Serialize};
+
+use super::visit::{Visited, well};
+use super::{Book, Campaign, explorer};
 use crate::crash_check::cause::{self, Cause};
 use crate::crash_check::done::Outline;
 use crate::crash_check::explore::{Choices, Explored, Explorer};
-use crate::crash_check::nested::{Inner, Watched};
+use crate::crash_check::nested::Inner;
 use crate::error::Error;
 use crate::parallel;
+
+/// What comes of a point of a recovery: what is found there, and the causes of the first failures.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Within {
+    explored: Explored,
+    causes: BTreeMap<Outline, Option<Cause>>,
+}
 
 /// Points of recoveries that are explored from each call stack, and causes that are looked for at each.
 const INNER: u64 = 12;
@@ -21,26 +31,18 @@ impl Campaign<'_> {
     pub(super) fn inner_points(
         &mut self,
         choices: &[Choices],
-        explored: &[Explored],
+        visited: &[Visited],
     ) -> Result<Vec<Inner>, Error> {
         if !self.asked.nested {
             return Ok(Vec::new());
         }
-        let well: Vec<Watched> = (choices.iter().zip(explored))
-            .flat_map(|(choices, one)| {
-                (one.well.iter()).map(move |(which, found)| Watched {
-                    which: *which,
-                    choices,
-                    found,
-                })
-            })
-            .collect();
-        let (recoveries, model, jobs) = (&self.recoveries, self.asked.model, self.asked.jobs());
-        let stacks = parallel::map(jobs, &well, |one| one.stacks(recoveries, model))?;
+        let well = (choices.iter().zip(visited))
+            .flat_map(|(choices, one)| well(choices, &one.explored).zip(&one.stacks));
         let mut few = Vec::new();
-        for (one, stacks) in well.iter().zip(stacks) {
-            let wanted = stacks.into_iter().filter(|(_, stack)| {
+        for (one, stacks) in well {
+            let wanted = stacks.iter().filter(|(_, stack)| {
                 let count = self
+                    .book
                     .done
                     .inner_stacks
                     .entry((one.which, *stack))
@@ -48,11 +50,12 @@ impl Campaign<'_> {
                 *count += 1;
                 *count <= INNER
             });
-            let numbers: BTreeSet<u64> = wanted.map(|(number, _)| number).collect();
+            let numbers: BTreeSet<u64> = wanted.map(|(number, _)| *number).collect();
             if !numbers.is_empty() {
                 few.push((one, numbers));
             }
         }
+        let (recoveries, model, jobs) = (&self.recoveries, self.asked.model, self.asked.jobs());
         let points = parallel::map(jobs, &few, |(one, numbers)| {
             one.points(recoveries, model, numbers.clone())
         })?;
@@ -66,7 +69,14 @@ impl Campaign<'_> {
             states: self.asked.states_at_a_point() / 4 + 1,
             ..explorer(self.asked, self.uncut, (&self.recoveries, &self.expected))
         };
-        let found = parallel::map(self.asked.jobs(), inner, |inner| {
+        let Book { done, shares, .. } = &mut *self.book;
+        let run = self.uncut.number;
+        let key = |inner: &Inner| {
+            let within = (inner.which, inner.found.clone(), inner.number);
+            ((run, inner.point.number), within)
+        };
+        let how = (shares.part, self.asked.jobs());
+        let found = shares.within.map(how, inner, key, |inner| {
             let choices = Choices::new(&inner.point, model);
             explorer.recoveries.with_engine(|engine| {
                 let explored = explorer.explore(&choices, engine)?;
@@ -76,18 +86,20 @@ impl Campaign<'_> {
                     let cause = cause.map(|cause| cause.within(inner));
                     causes.insert(outline.clone(), cause);
                 }
-                Ok((explored, causes))
+                Ok(Within { explored, causes })
             })
         })?;
-        for (one, (explored, causes)) in inner.iter().zip(found) {
-            self.done.inner_points += 1;
-            self.done.states += explored.states;
-            self.done.failing += explored.failing;
-            self.done.instructions += explored.instructions;
+        let found = inner.iter().zip(found);
+        for (one, found) in found.filter_map(|(one, found)| Some((one, found?))) {
+            let Within { explored, causes } = found;
+            done.inner_points += 1;
+            done.states += explored.states;
+            done.failing += explored.failing;
+            done.instructions += explored.instructions;
             for ((symptom, places), cause) in causes {
                 let outline = (format!("power fails again in recovery: {symptom}"), places);
-                self.done.fails_at(&outline, one.point.number);
-                self.done.found(cause, outline);
+                done.fails_at(&outline, one.point.number);
+                done.found(cause, outline);
             }
         }
         Ok(())

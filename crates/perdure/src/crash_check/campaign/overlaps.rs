@@ -41,12 +41,12 @@ impl Campaign<'_> {
     pub(super) fn count_compared(&mut self, point: &Point) {
         let key = self.expected.orders_of(&point.phase);
         let Some(orders) = key.and_then(|key| self.expected.orders.get(&key)) else {
-            self.done.unjudged += u64::from(point.phase.several);
+            self.book.done.unjudged += u64::from(point.phase.several);
             return;
         };
         match orders.missing {
-            None => self.done.ordered += 1,
-            Some(missing) => *self.done.not_compared.entry(missing).or_default() += 1,
+            None => self.book.done.ordered += 1,
+            Some(missing) => *self.book.done.not_compared.entry(missing).or_default() += 1,
         }
     }
 }

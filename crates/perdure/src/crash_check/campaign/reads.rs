@@ -1,18 +1,14 @@
 //! What recoveries read, for data that nobody does.
 //!
-//! Always true here: it is looked at as many points as there are, up to a number, beginning with the first
-//! from each call stack; on all that was stored there, and on as little of it as a failure may leave.
+//! Always true here: it is looked on all that was stored before a point, and on as little of it as a failure
+//! may leave.
 
 use std::collections::BTreeMap;
 
-use super::{Campaign, Choices, Life, Recoveries, Which};
+use super::{Choices, Life, Recoveries, Which};
 use crate::crash_check::unread::Read;
 use crate::error::Error;
 use crate::functional::{Engine, Functional, Pool};
-use crate::parallel;
-
-/// Points at which it is looked.
-const POINTS: usize = 128;
 
 /// Runs one, and says what it has read and what it leaves.
 fn read_by(mut machine: Functional, patience: u64, read: &mut Read) -> Pool {
@@ -43,7 +39,7 @@ pub fn on_the_whole_pool(recoveries: &Recoveries, life: &Life) -> Result<Read, E
 }
 
 /// The same at a point.
-fn at(recoveries: &Recoveries, choices: &Choices) -> Result<Read, Error> {
+pub fn at(recoveries: &Recoveries, choices: &Choices) -> Result<Read, Error> {
     let memory = (&choices.point.durable, choices.point.table);
     let oldest = choices
         .lines
@@ -60,19 +56,4 @@ fn at(recoveries: &Recoveries, choices: &Choices) -> Result<Read, Error> {
         }
     }
     Ok(read)
-}
-
-impl Campaign<'_> {
-    /// Looks at what is read at some points.
-    pub(super) fn look_who_reads(&mut self, choices: &[Choices]) -> Result<(), Error> {
-        let room = POINTS.saturating_sub(self.done.points as usize);
-        let choices = &choices[..room.min(choices.len())];
-        let reads = parallel::map(self.asked.jobs(), choices, |choices| {
-            at(&self.recoveries, choices)
-        })?;
-        for read in &reads {
-            self.done.read.merge(read);
-        }
-        Ok(())
-    }
 }

@@ -42,7 +42,7 @@ impl Campaign<'_> {
             Ok(!campaign.observer.interrupted())
         })?;
         for (key, cause) in shorter {
-            if let Some((known, _)) = self.done.causes.get_mut(&key) {
+            if let Some((known, _)) = self.book.done.causes.get_mut(&key) {
                 *known = cause;
             }
         }
@@ -52,13 +52,13 @@ impl Campaign<'_> {
     /// Where which cause may be seen earlier than it is known to be.
     fn tries(&self) -> Vec<Try> {
         let mut tries = Vec::new();
-        for (key, (cause, outlines)) in &self.done.causes {
+        for (key, (cause, outlines)) in &self.book.done.causes {
             if cause.schedule != self.uncut.number || cause.in_recovery.is_some() {
                 continue;
             }
             let earliest = outlines
                 .iter()
-                .filter_map(|one| self.done.earliest.get(one));
+                .filter_map(|one| self.book.done.earliest.get(one));
             let mut earlier: Vec<_> = earliest.filter(|(point, _)| *point < cause.point).collect();
             earlier.sort_by_key(|(point, _)| *point);
             let few = earlier.into_iter().take(TRIES);
@@ -90,7 +90,7 @@ impl Campaign<'_> {
                 continue;
             };
             let says_less = |known: &Cause| cause.kept.is_empty() && !known.kept.is_empty();
-            if !says_less(&self.done.causes[key].0) {
+            if !says_less(&self.book.done.causes[key].0) {
                 shorter.entry(key.clone()).or_insert(cause);
             }
         }

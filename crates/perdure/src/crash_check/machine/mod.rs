@@ -17,8 +17,10 @@ use std::time::Instant;
 
 use perdure_linux::ThreadId;
 use perdure_riscv::Mark;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::campaign::Book;
 use super::cause::Cause;
 use super::done::{Done, Outline};
 use super::replay::{Found, State, lives_on};
@@ -44,7 +46,7 @@ const BATCH: usize = 4;
 const TOKENS: usize = 5;
 
 /// A cut that was made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Made {
     /// When.
     pub when: When,
@@ -53,7 +55,8 @@ pub struct Made {
 }
 
 /// What came of a round.
-struct Came {
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Came {
     round: Round,
     cuts: u64,
     failed: u64,
@@ -69,22 +72,25 @@ pub fn run(
     prepared: &Prepared,
     (patience, mapped): (u64, &Mapped),
     (observer, started): (&dyn Observer, Instant),
-    done: &mut Done,
+    book: &mut Book,
 ) -> Result<(), Error> {
+    let Book { done, shares, .. } = book;
     let cuts = asked.cuts.unwrap_or(CUTS);
     done.planned = cuts;
-    let rounds: Vec<u64> = (0..cuts.div_ceil(CUTS_OF_A_ROUND)).collect();
+    let rounds: Vec<u64> = (0..cuts.div_ceil(CUTS_OF_A_ROUND))
+        .filter(|&number| shares.part.is_none_or(|part| part.has(number)))
+        .collect();
     let each = |number: u64| CUTS_OF_A_ROUND.min(cuts - number * CUTS_OF_A_ROUND);
     for batch in rounds.chunks(BATCH) {
-        let minutes = started.elapsed().as_secs_f64() / 60.0;
+        let all_known = batch.iter().all(|number| shares.rounds.knows(number));
         done.interrupted |= observer.interrupted();
-        let is_over = asked.states.is_some_and(|states| done.states >= states)
-            || asked.minutes.is_some_and(|most| minutes >= most);
-        if done.interrupted || is_over {
+        if !shares.goes_on(asked, (started, all_known), done) {
             break;
         }
+        let open = batch.iter().filter(|number| !shares.rounds.knows(number));
+        let open: Vec<u64> = open.copied().collect();
         let jobs = asked.jobs().div_ceil(batch.len());
-        let came = parallel::map(asked.jobs(), batch, |&number| {
+        let came = parallel::map(asked.jobs(), &open, |&number| {
             round(
                 asked,
                 prepared,
@@ -93,15 +99,19 @@ pub fn run(
                 observer,
             )
         })?;
-        for one in came {
-            match one {
-                Some(came) => take(came, done),
-                None => done.interrupted = true,
-            }
+        done.interrupted |= came.iter().any(Option::is_none);
+        for one in came.into_iter().flatten() {
+            shares.rounds.learn(one.round.number, one);
+        }
+        for one in batch.iter().filter_map(|number| shares.rounds.take(number)) {
+            take(one, done);
         }
         observer.progress(done.points, cuts, "cuts", &said(done));
     }
     done.limited = !done.interrupted && done.points < done.planned;
+    if shares.part.is_some() {
+        return Ok(());
+    }
     name_places(&prepared.uncut, done)?;
     done.settle();
     Ok(())

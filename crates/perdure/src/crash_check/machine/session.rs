@@ -221,7 +221,7 @@ impl<'s> Session<'s> {
                 round: self.round.clone(),
             };
             Ok(cause.map(|cause| Cause {
-                cut: Some(Arc::new(made)),
+                cut: Some(Box::new(made)),
                 ..cause
             }))
         })?;

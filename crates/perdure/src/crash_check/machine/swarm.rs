@@ -5,6 +5,7 @@
 use perdure_hardware::random::Random;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::watched::{Heard, Ordered};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::timed::{Run, When};
@@ -13,7 +14,7 @@ use crate::hunt::{CACHES, Choice, MACHINES, caches, one_of};
 use crate::request::Request;
 
 /// Moments of a run that are cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Schedule {
     /// A write begins or ends at the media, a cycle more or less.
     NearEvents,
@@ -33,7 +34,7 @@ const EAGER: &[Choice] = &[("ideal.eager_write_back", &["true"])];
 const ATTEMPTS: u64 = 8;
 
 /// A machine, and how it is cut.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Round {
     /// Its number.
     pub number: u64,

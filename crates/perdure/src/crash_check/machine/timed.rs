@@ -14,6 +14,7 @@ use perdure_hardware::time::Cycles;
 use perdure_hardware::watched::{Heard, Watched};
 use perdure_linux::PAGE_BYTES;
 use perdure_linux::pools::PoolSource;
+use serde::{Deserialize, Serialize};
 
 use super::super::pending::Bytes;
 use super::super::refused;
@@ -41,7 +42,7 @@ pub struct Run {
 }
 
 /// When power is cut, and what chooses what torn writes leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct When {
     /// The cycle.
     pub cycle: Cycles,
