@@ -56,6 +56,59 @@ int main(int count, char **words)
 """
 """Recovery expects the line DATA to be durable before the line FLAG is."""
 
+WITHOUT_MAP_SYNC = """
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "perdure.h"
+
+static volatile uint64_t *count; /* on a page of its own; then a word that recovery writes first */
+static volatile uint64_t *records;
+
+static void persist(const char *how, volatile uint64_t *word)
+{
+    if (strcmp(how, "msync") == 0) {
+        msync((void *)((uintptr_t)word & ~4095UL), 4096, MS_SYNC);
+    } else if (strcmp(how, "flush") == 0) {
+        perdure_clwb(word);
+        perdure_sfence();
+    }
+}
+
+static int recover(void)
+{
+    count[1] = 7;
+    for (uint64_t at = 0; at < count[0]; at++) {
+        if (records[at] != at + 1) {
+            return 3;
+        }
+    }
+    return count[1] == 7 ? 0 : 4;
+}
+
+int main(int number, char **words)
+{
+    const int file = open("/pmem/x", O_RDWR | O_CREAT, 0600);
+    if (number < 2 || ftruncate(file, 8192) != 0) {
+        return 2;
+    }
+    count = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    records = count + 512;
+    if (strcmp(words[1], "recover") == 0) {
+        return recover();
+    }
+    for (uint64_t at = 0; at < 6; at++) {
+        records[at] = at + 1;
+        persist(words[1], &records[at]);
+        count[0] = at + 1;
+        persist("flush", count);
+    }
+    return 0;
+}
+"""
+"""A log in a file that has neither `MAP_SYNC` nor `fsync`; recovery writes before it reads."""
+
 
 def check(command: Command, *words: str, options: tuple[str, ...] = DUMP) -> tuple[int, Any]:
     """The status and the JSON of a check of so many operations, or with a mistake."""
@@ -245,6 +298,26 @@ def test_power_fails_before_each_flush_that_needs_no_fence(
     report = json.loads(ended.stdout)
     assert ended.status == status
     assert report["points"]["found"] == report["points"]["exhaustively"] == 4
+
+
+@pytest.mark.parametrize(("how", "status"), [("flush", 0), ("msync", 0), ("nothing", 1)])
+def test_a_pool_without_map_sync_is_there_and_a_note_says_so(
+    how: str, status: int, command: Command, compiled: Callable[[str], str]
+) -> None:
+    program = compiled(WITHOUT_MAP_SYNC)
+    checked = ("check", "--json", "-", "--cuts", "20")
+    ended = command(*checked, "--", program, how, "--then", program, "recover")
+    assert ended.status == status, ended.stderr
+    report = json.loads(ended.stdout)
+    notes = [note for note in report["notices"] if note.startswith("x: mapped without MAP_SYNC")]
+    assert len(notes) == (how != "msync")
+    for bug in report["bugs"]:
+        assert bug["symptom"] == "recovery ends with status 3"
+        assert [(lost["pool"], lost["offset"]) for lost in bug["lost"]] == [("x", 4096)]
+        again = command("replay", bug["token"])
+        assert "exit status 3" in again.stdout
+    # The machine keeps no such file, and recovery makes an empty one.
+    assert report["on_machine"]["failed"] == 0
 
 
 def test_pools_to_begin_with_are_there_and_stay_as_they_are(

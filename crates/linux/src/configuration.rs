@@ -82,6 +82,9 @@ pub struct Pools {
     pub addresses: Range<u64>,
     /// Those that are there at the start.
     pub source: Arc<PoolSource>,
+    /// A program's first store to a page of any shared mapping commits a table, as where it is mapped with
+    /// `MAP_SYNC`, and at once: for who looks at what programs store, and takes their pools to be there.
+    pub faults_commit: bool,
     /// A mistake to plant.
     pub mistake: Option<PoolMistake>,
 }

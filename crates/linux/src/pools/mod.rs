@@ -59,6 +59,10 @@ pub(crate) struct Pools {
     names_changed: bool,
     /// That of the durable table.
     sequence: u64,
+    /// Every fault of a store commits.
+    faults_commit: bool,
+    /// Pools of which a table says something that was committed by such a fault alone.
+    unsynchronised: BTreeSet<InodeId>,
     mistake: Option<PoolMistake>,
 }
 
@@ -110,6 +114,7 @@ impl Pools {
     pub fn forget(&mut self, id: InodeId) {
         self.files.remove(&id);
         self.changed.remove(&id);
+        self.unsynchronised.remove(&id);
     }
 
     /// A directory's names have changed.
@@ -129,6 +134,22 @@ impl Kernel {
             changed.then(|| name.clone())
         });
         Some((pools.area.addresses(), changed.collect()))
+    }
+
+    /// Pools that have a name, and of which nothing that the program has done makes durable where they lie:
+    /// no `fsync` and its kin, and no mapping with `MAP_SYNC`. They are known where every fault of a store
+    /// commits.
+    pub fn unsynchronised_pools(&self) -> Vec<String> {
+        let Some(pools) = self.frames.pools.as_deref() else {
+            return Vec::new();
+        };
+        let directory = self.files.directory(pools.directory);
+        let entries = directory.map(|directory| &directory.entries);
+        let named = entries.into_iter().flatten();
+        named
+            .filter(|(_, id)| id.is_some_and(|id| pools.unsynchronised.contains(&id)))
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     /// The machine's pools, if a file is one of them.

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::frames::Cells;
 use super::table::{Area, Extent, Pool, Table};
-use super::{POOLS_DIRECTORY, PoolMistake, Pools};
+use super::{POOLS_DIRECTORY, Pools};
 use crate::configuration;
 use crate::errno::Errno;
 use crate::kernel::Kernel;
@@ -148,7 +148,7 @@ impl Kernel {
         }
         let read = &mut |address, buffer: &mut [u8]| machine.read(address, buffer);
         let table = area.read(read).ok_or(PoolsError::Damaged)?;
-        self.enter_pools(area, &table, wanted.mistake)
+        self.enter_pools(area, &table, wanted)
             .map_err(|_| PoolsError::Damaged)
     }
 
@@ -156,7 +156,7 @@ impl Kernel {
         &mut self,
         area: Area,
         table: &Table,
-        mistake: Option<PoolMistake>,
+        wanted: &configuration::Pools,
     ) -> Result<(), Errno> {
         let (root, now) = (self.files.root, self.files.start_ns);
         let name = POOLS_DIRECTORY.trim_start_matches('/');
@@ -192,7 +192,9 @@ impl Kernel {
             changed: BTreeSet::new(),
             names_changed: false,
             sequence: table.sequence,
-            mistake,
+            faults_commit: wanted.faults_commit,
+            unsynchronised: BTreeSet::new(),
+            mistake: wanted.mistake,
         }));
         Ok(())
     }

@@ -111,31 +111,39 @@ impl Kernel {
         let Some(id) = mapping.inode() else {
             return Ok(());
         };
-        if access != Access::Store || mapping.permissions & SYNC == 0 {
-            return Ok(());
-        }
+        let is_synchronous = mapping.permissions & SYNC != 0;
         let Some(pools) = self.pools_of(id) else {
             return Ok(());
         };
-        let due = pools.names_changed || pools.changed.contains(&id);
-        if due && pools.mistake != Some(PoolMistake::FaultCommitsNothing) {
-            self.commit_pools(machine)?;
+        if access != Access::Store || !(is_synchronous || pools.faults_commit && mapping.shared) {
+            return Ok(());
         }
+        let is_new = pools.names_changed || pools.changed.contains(&id);
+        let due = is_new || is_synchronous && pools.unsynchronised.contains(&id);
+        if !due || pools.mistake == Some(PoolMistake::FaultCommitsNothing) {
+            return Ok(());
+        }
+        if is_synchronous {
+            return Ok(self.commit_pools(machine)?);
+        }
+        let changed = pools.changed.clone();
+        pools.unsynchronised.extend(changed);
+        let table = self.next_table()?;
+        self.write_table(machine, &table);
+        self.committed(&table);
         Ok(())
     }
 
     /// Makes a table durable, if anything has changed since the last one.
     fn commit_pools(&mut self, machine: &mut dyn Machine) -> Result<(), Errno> {
-        let Some(pools) = self.frames.pools.as_deref() else {
+        let Some(pools) = self.frames.pools.as_deref_mut() else {
             return Ok(());
         };
+        pools.unsynchronised.clear();
         if pools.changed.is_empty() && !pools.names_changed {
             return Ok(());
         }
-        let table = Table {
-            sequence: pools.sequence + 1,
-            pools: self.named_pools()?,
-        };
+        let table = self.next_table()?;
         let Some(pools) = self.frames.pools.as_deref_mut() else {
             return Ok(());
         };
@@ -150,20 +158,45 @@ impl Kernel {
         if !early {
             persist_fresh(machine);
         }
-        let (place, bytes) = (pools.area.slot(table.sequence), pools.area.encode(&table));
-        machine.system_stores(true);
-        machine.write(place, &bytes);
-        machine.system_stores(false);
-        machine.persist(place..place + bytes.len() as u64);
+        let written = self.write_table(machine, &table);
+        machine.persist(written);
         machine.wait_durable();
         if early {
             persist_fresh(machine);
         }
-        pools.sequence = table.sequence;
-        pools.cells.committed(&table);
-        pools.changed.clear();
-        pools.names_changed = false;
+        self.committed(&table);
         Ok(())
+    }
+
+    /// The table that says how everything is now.
+    fn next_table(&self) -> Result<Table, Errno> {
+        let pools = self.frames.pools.as_deref();
+        Ok(Table {
+            sequence: pools.map_or(0, |pools| pools.sequence) + 1,
+            pools: self.named_pools()?,
+        })
+    }
+
+    /// Writes a table where it belongs. Returns where that is.
+    fn write_table(&mut self, machine: &mut dyn Machine, table: &Table) -> Range<u64> {
+        let Some(pools) = self.frames.pools.as_deref() else {
+            return 0..0;
+        };
+        let (place, bytes) = (pools.area.slot(table.sequence), pools.area.encode(table));
+        machine.system_stores(true);
+        machine.write(place, &bytes);
+        machine.system_stores(false);
+        place..place + bytes.len() as u64
+    }
+
+    /// A table is durable.
+    fn committed(&mut self, table: &Table) {
+        if let Some(pools) = self.frames.pools.as_deref_mut() {
+            pools.sequence = table.sequence;
+            pools.cells.committed(table);
+            pools.changed.clear();
+            pools.names_changed = false;
+        }
     }
 
     /// The pools that have a name, as they are now.

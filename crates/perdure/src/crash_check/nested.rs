@@ -61,8 +61,7 @@ impl Watched<'_> {
     fn began(&self, recoveries: &Recoveries) -> Result<Functional, Error> {
         let outer = self.choices.point;
         let lines = self.choices.decided(self.found);
-        let life = recoveries.start(self.which, (&outer.durable, outer.table), &lines)?;
-        Ok(life.into_machine())
+        recoveries.begin(self.which, (&outer.durable, outer.table), &lines)
     }
 
     /// The numbers of its failure points, with their call stacks.

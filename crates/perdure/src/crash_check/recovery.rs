@@ -1,8 +1,7 @@
 //! What is run on what a failure left, and how it ends.
 //!
 //! Always true here: a machine that recovers knows what is durable and nothing else. It starts as every other
-//! one with the same table of pools, so that the part of its life before its first access to a pool is made
-//! once.
+//! one with the same table of pools, so that the part of its life before it first reads a pool is made once.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -141,14 +140,20 @@ pub struct Recoveries {
     pub programs: BTreeMap<Which, Program>,
     /// Instructions after which one is taken to hang.
     pub patience: u64,
-    /// Those of the lives of that table that have not touched a pool.
-    untouched: Mutex<BTreeMap<(Which, u64), Arc<Functional>>>,
+    /// Those of the lives of that table that have not read a pool.
+    untouched: Mutex<BTreeMap<(Which, u64), Arc<Template>>>,
     /// What was decoded, for whoever runs one next.
     engines: Mutex<Vec<Engine>>,
     /// How much may wait.
     pub memory: Memory,
     /// Numbers of tables that no run of the program has; they are never shown.
     tables: AtomicU64,
+}
+
+/// A machine that has not read a pool, and what it has written to one.
+struct Template {
+    machine: Functional,
+    written: Untouched,
 }
 
 /// A recovery under way.
@@ -231,37 +236,52 @@ impl Recoveries {
         lines: &BTreeMap<u64, Arc<Vec<Version>>>,
     ) -> Result<UnderWay, Error> {
         let template = self.untouched(which, pool, table)?;
-        let mut machine = (*template).clone();
-        machine.pool = pool.clone();
-        for (&line, versions) in lines {
-            machine.pool.write(line, &versions[0].bytes);
+        let mut machine = template.machine.clone();
+        let mut watcher = Uncertain::new(lines);
+        machine.pool = newest(pool, lines);
+        for (address, bytes) in template.written.all() {
+            machine.pool.write(address, bytes);
+            watcher.overwrite(address, bytes.len());
         }
         Ok(UnderWay {
             machine,
-            watcher: Uncertain::new(lines),
+            watcher,
             counts: self.memory.fork(),
             weight: 1.0,
         })
     }
 
-    fn untouched(&self, which: Which, pool: &Pool, table: u64) -> Result<Arc<Functional>, Error> {
+    /// The same where everything is decided, before it does anything to a pool by itself.
+    pub fn begin(
+        &self,
+        which: Which,
+        (pool, table): (&Pool, u64),
+        lines: &BTreeMap<u64, Arc<Vec<Version>>>,
+    ) -> Result<Functional, Error> {
+        if self.untouched(which, pool, table)?.written.has_stores() {
+            return self.boot(which, newest(pool, lines));
+        }
+        Ok(self.start(which, (pool, table), lines)?.into_machine())
+    }
+
+    fn untouched(&self, which: Which, pool: &Pool, table: u64) -> Result<Arc<Template>, Error> {
         let known = || {
             self.untouched
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
         };
-        if let Some(machine) = known().get(&(which, table)) {
-            return Ok(Arc::clone(machine));
+        if let Some(template) = known().get(&(which, table)) {
+            return Ok(Arc::clone(template));
         }
         let mut machine = self.boot(which, pool.clone())?;
-        let mut engine = Engine::default();
-        machine.run(&mut Untouched::default(), &mut engine, self.patience);
-        let machine = Arc::new(machine);
+        let mut written = Untouched::default();
+        machine.run(&mut written, &mut Engine::default(), self.patience);
+        let template = Arc::new(Template { machine, written });
         if known().len() >= TEMPLATES_MAX {
             known().clear();
         }
-        known().insert((which, table), Arc::clone(&machine));
-        Ok(machine)
+        known().insert((which, table), Arc::clone(&template));
+        Ok(template)
     }
 
     /// A machine that starts on this memory.
@@ -295,6 +315,15 @@ impl Recoveries {
         };
         life.live_out(engine, self.patience)
     }
+}
+
+/// Memory with the newest version of each of these lines.
+fn newest(pool: &Pool, lines: &BTreeMap<u64, Arc<Vec<Version>>>) -> Pool {
+    let mut pool = pool.clone();
+    for (&line, versions) in lines {
+        pool.write(line, &versions[0].bytes);
+    }
+    pool
 }
 
 impl UnderWay {

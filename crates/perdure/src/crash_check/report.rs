@@ -44,6 +44,7 @@ pub fn of(
     let stores = (done.causes.values()).flat_map(|(cause, _)| cause.lost.iter().chain(&cause.kept));
     let places = stores.map(|one| &one.stack).chain(wasted.stacks.values());
     notices.extend(nameless(places.flatten()));
+    notices.extend(unsynchronised(surveyed));
     if done.unjudged > 0 {
         notices.push(format!(
             "at {} failure points several operations were under way: the dump was not compared there",
@@ -119,6 +120,17 @@ fn bugs(done: &Done, pools: &[Pool]) -> Vec<Value> {
             bug(cause, (points, &symptoms), pools)
         })
         .collect()
+}
+
+/// Says so if nothing that the program does makes its pools' names and lengths durable.
+fn unsynchronised(surveyed: &Surveyed) -> Option<String> {
+    let pools = surveyed.machine.kernel().unsynchronised_pools();
+    (!pools.is_empty()).then(|| {
+        format!(
+            "{}: mapped without MAP_SYNC, and not synchronised (fsync, msync) since it was made or grew: after a power failure there may be no such file; cuts of the machine find none, models take it to be there",
+            pools.join(", ")
+        )
+    })
 }
 
 /// Says so if the program has no names, or no lines.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::line::{LINE_BYTES, pieces};
 use perdure_riscv::Mark;
 
 use super::pending::{Version, mask_of};
@@ -102,6 +102,16 @@ impl Uncertain {
         false
     }
 
+    /// Bytes are overwritten, whatever they were.
+    pub fn overwrite(&mut self, address: u64, length: usize) {
+        for (at, piece) in pieces(address, length) {
+            let (line, offset) = (at & !(LINE - 1), (at % LINE) as usize);
+            if let Some(undecided) = self.lines.get_mut(&line) {
+                undecided.written |= mask_of(offset, piece.len());
+            }
+        }
+    }
+
     /// What it is to be decided, if anything; then it is for whoever decides.
     pub fn take_asked(&mut self) -> Option<Asked> {
         self.asked.take()
@@ -140,10 +150,11 @@ impl Watcher for Uncertain {
     }
 
     fn stores(&mut self, _: &Pool, address: u64, bytes: &[u8], _: &At) {
-        let (line, offset) = (address & !(LINE - 1), (address % LINE) as usize);
-        if let Some(undecided) = self.lines.get_mut(&line) {
-            undecided.written |= mask_of(offset, bytes.len());
-        }
+        self.overwrite(address, bytes.len());
+    }
+
+    fn bookkeeping(&mut self, address: u64, bytes: &[u8]) {
+        self.overwrite(address, bytes.len());
     }
 
     fn marks(&mut self, _: &Pool, mark: Mark, _: Option<u64>, _: &At) -> bool {
@@ -166,16 +177,41 @@ impl Watcher for Uncertain {
     }
 }
 
-/// Comes back before the first access to persistent memory.
-#[derive(Clone, Copy, Debug, Default)]
+/// Comes back before persistent memory is read first.
+#[derive(Clone, Debug, Default)]
 pub struct Untouched {
     stopped: bool,
+    /// What was written until then, whatever was there; by the program, or by the kernel for itself.
+    written: Vec<(u64, Vec<u8>)>,
+    stores: usize,
+}
+
+impl Untouched {
+    /// What was written, in its order.
+    pub fn all(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let written = self.written.iter();
+        written.map(|(address, bytes)| (*address, bytes.as_slice()))
+    }
+
+    /// Some of it by the program.
+    pub fn has_stores(&self) -> bool {
+        self.stores > 0
+    }
 }
 
 impl Watcher for Untouched {
     fn loads(&mut self, _: &Pool, _: u64, _: usize) -> bool {
         self.stopped = true;
         false
+    }
+
+    fn stores(&mut self, _: &Pool, address: u64, bytes: &[u8], _: &At) {
+        self.stores += 1;
+        self.written.push((address, bytes.to_vec()));
+    }
+
+    fn bookkeeping(&mut self, address: u64, bytes: &[u8]) {
+        self.written.push((address, bytes.to_vec()));
     }
 
     fn may_stop(&self) -> bool {
@@ -216,6 +252,14 @@ mod tests {
         let asked = found.take_asked().expect("a question");
         assert_eq!(found.ways(asked), [vec![0], vec![1, 2]]);
         assert_eq!(found.decided(), BTreeMap::new());
+    }
+
+    #[test]
+    fn what_is_overwritten_is_not_asked_for() {
+        let mut found = Uncertain::new(&lines(&[[1, 2], [0, 0]]));
+        found.bookkeeping(LINE - 64, &[0; 65]);
+        assert!(found.ask(LINE, 1));
+        assert!(!found.ask(LINE + 1, 1));
     }
 
     #[test]

@@ -157,6 +157,7 @@ impl World {
         configuration.pools = Some(Pools {
             addresses: self.pools.clone(),
             source: Arc::new(source),
+            faults_commit: true,
             mistake: None,
         });
         let (mut memory, mut pool) = (reserve(self.frames.end)?, pool);

@@ -34,6 +34,7 @@ pub fn of<D: Design>(
             beside::<D>(map, &configuration.machine)?
         },
         source: Arc::clone(source),
+        faults_commit: false,
         mistake: workload.mistake.and_then(Mistake::of_pools),
     }))
 }
