@@ -494,6 +494,10 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
         timing.now(retired)
     }
 
+    fn committed(&self, retired: u64) -> u64 {
+        self.hardware.cores[self.hart].timing.now(retired)
+    }
+
     fn time(&self, retired: u64) -> u64 {
         self.clock.nanoseconds(retired)
     }

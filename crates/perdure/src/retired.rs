@@ -18,8 +18,9 @@ pub struct Step {
     pub read: [u64; 4],
     /// Instructions that its hart had retired before it.
     pub retired: u64,
-    /// The hart's time when it began; out of order, that of the one before it.
-    pub began: Cycles,
+    /// For how long its hart was not done with it, after it was with all before it, beyond the cycle in which it
+    /// retires.
+    pub held_up: Cycles,
 }
 
 /// Whoever is told of instructions.
@@ -52,6 +53,8 @@ pub(crate) struct Recording<'r, M> {
     /// The address of the next instruction.
     pc: u64,
     step: Option<Step>,
+    /// When the hart was done with all before it.
+    done: Cycles,
 }
 
 impl<'r, M: Memory> Recording<'r, M> {
@@ -63,6 +66,7 @@ impl<'r, M: Memory> Recording<'r, M> {
             hart,
             pc,
             step: None,
+            done: 0,
         }
     }
 
@@ -90,13 +94,14 @@ impl<M: Memory> Memory for Recording<'_, M> {
     const OBSERVES: bool = true;
 
     fn begins(&mut self, observed: Observed, retired: u64) {
+        self.done = self.inner.committed(retired);
         self.step = Some(Step {
             address: self.pc,
             observed,
             written: [0; 2],
             read: [0; 4],
             retired,
-            began: self.inner.cycle(retired),
+            held_up: 0,
         });
         if M::OBSERVES {
             self.inner.begins(observed, retired);
@@ -104,12 +109,17 @@ impl<M: Memory> Memory for Recording<'_, M> {
     }
 
     fn ends(&mut self, class: Class, behind: u64, target: Option<u64>) {
-        if let Some(step) = self.step.take() {
-            let now = self.inner.cycle(step.retired);
-            (self.listener).retires(self.hart, &step, target.is_some(), now);
-        }
+        let now = self
+            .step
+            .as_ref()
+            .map(|step| self.inner.cycle(step.retired));
         if M::OBSERVES {
             self.inner.ends(class, behind, target);
+        }
+        if let (Some(mut step), Some(now)) = (self.step.take(), now) {
+            let done = self.inner.committed(step.retired + 1);
+            step.held_up = done.saturating_sub(self.done + 1);
+            (self.listener).retires(self.hart, &step, target.is_some(), now);
         }
         self.pc = target.unwrap_or(behind);
     }

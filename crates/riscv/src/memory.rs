@@ -263,6 +263,12 @@ pub trait Memory {
     /// The `cycle` CSR.
     fn cycle(&self, retired: u64) -> u64;
 
+    /// When a hart that has retired so many instructions is done with the last of them. Where several are under
+    /// way, the `cycle` of a later one can be before that of an earlier one; this cannot.
+    fn committed(&self, retired: u64) -> u64 {
+        self.cycle(retired)
+    }
+
     /// The `time` CSR.
     fn time(&self, retired: u64) -> u64;
 }

@@ -53,13 +53,13 @@ struct Measured {
 }
 
 impl Listener for Measured {
-    fn retires(&mut self, _: usize, step: &Step, _: bool, now: Cycles) {
+    fn retires(&mut self, _: usize, step: &Step, _: bool, _: Cycles) {
         let all = match step.observed.class {
             Class::CacheBlock => &mut self.flushes,
             Class::Fence => &mut self.fences,
             _ => return,
         };
-        let cycles = now.saturating_sub(step.began);
+        let cycles = step.held_up;
         all.add(cycles);
         self.places.entry(step.address).or_default().add(cycles);
         let moment = (step.retired, step.address);

@@ -87,7 +87,6 @@ impl Kept {
 #[derive(Clone, Debug)]
 struct UnderWay {
     thread: ThreadId,
-    line: u64,
     /// It makes stores up to this one durable.
     until: u64,
 }
@@ -97,7 +96,8 @@ struct UnderWay {
 pub struct Pending {
     model: Model,
     lines: BTreeMap<u64, Arc<History>>,
-    under_way: Vec<UnderWay>,
+    /// Flushes of lines, in their order, of which each line has one at least.
+    under_way: BTreeMap<u64, Vec<UnderWay>>,
     fences: BTreeMap<ThreadId, u64>,
     /// Stores of which it is of interest when they become durable, by how much was retired before them.
     watched: Arc<BTreeSet<u64>>,
@@ -264,7 +264,7 @@ impl Pending {
         Self {
             model,
             lines: BTreeMap::new(),
-            under_way: Vec::new(),
+            under_way: BTreeMap::new(),
             fences: BTreeMap::new(),
             watched,
             fates: BTreeMap::new(),
@@ -295,8 +295,7 @@ impl Pending {
         };
         store.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
         history.stores.push(store);
-        let has_flush = self.under_way.iter().any(|flush| flush.line == line);
-        if history.stores.len() > STORES_MAX && !has_flush {
+        if history.stores.len() > STORES_MAX && !self.under_way.contains_key(&line) {
             history.thin();
         }
     }
@@ -316,11 +315,11 @@ impl Pending {
     /// Of each line with a flush under way, how many of its stores that covers.
     pub fn covered(&self) -> BTreeMap<u64, usize> {
         let mut covered = BTreeMap::new();
-        for flush in &self.under_way {
-            if let Some(history) = self.lines.get(&flush.line) {
-                let count = flush.until.saturating_sub(history.first) as usize;
-                let most: &mut usize = covered.entry(flush.line).or_default();
-                *most = count.max(*most);
+        for (&line, flushes) in &self.under_way {
+            if let Some(history) = self.lines.get(&line) {
+                let counts = flushes.iter().map(|flush| flush.until);
+                let counts = counts.map(|until| until.saturating_sub(history.first) as usize);
+                covered.insert(line, counts.max().unwrap_or(0));
             }
         }
         covered
@@ -332,8 +331,9 @@ impl Pending {
         let Some(history) = self.lines.get(&line) else {
             return Some(false);
         };
-        let done = |flush: &UnderWay| flush.line == line && flush.until == history.end();
-        self.under_way.iter().any(done).then_some(true)
+        let done = |flush: &UnderWay| flush.until == history.end();
+        let flushes = self.under_way.get(&line)?;
+        flushes.iter().any(done).then_some(true)
     }
 
     /// True if a flush makes something durable at once.
@@ -356,24 +356,24 @@ impl Pending {
         if self.model.is_durable_at_once(flush) {
             self.make_durable(line, until, at, durable);
         } else {
-            self.under_way.push(UnderWay {
-                thread: at.thread,
-                line,
-                until,
-            });
+            let thread = at.thread;
+            let flushes = self.under_way.entry(line).or_default();
+            flushes.push(UnderWay { thread, until });
         }
     }
 
     /// True if a thread has flushes that nothing has waited for.
     pub fn has_flushes(&self, thread: ThreadId) -> bool {
-        self.under_way.iter().any(|flush| flush.thread == thread)
+        let mut all = self.under_way.values().flatten();
+        all.any(|flush| flush.thread == thread)
     }
 
     /// True if what waits makes something durable.
     pub fn would_wait(&self, wait: Wait, at: &At) -> bool {
-        let matters = |flush: &UnderWay| {
-            let line = self.lines.get(&flush.line);
-            flush.thread == at.thread && line.is_some_and(|line| line.first < flush.until)
+        let matters = |(line, flushes): (&u64, &Vec<UnderWay>)| {
+            let mut own = flushes.iter().filter(|flush| flush.thread == at.thread);
+            let line = self.lines.get(line);
+            line.is_some_and(|line| own.any(|flush| line.first < flush.until))
         };
         self.model.waits_for_flushes(wait) && self.under_way.iter().any(matters)
     }
@@ -386,12 +386,14 @@ impl Pending {
         if !self.model.waits_for_flushes(wait) {
             return;
         }
-        let all = std::mem::take(&mut self.under_way);
-        let (done, left): (Vec<_>, Vec<_>) =
-            (all.into_iter()).partition(|flush| flush.thread == at.thread);
-        self.under_way = left;
-        for flush in done {
-            self.make_durable(flush.line, flush.until, at, durable);
+        let mut done: Vec<(u64, u64)> = Vec::new();
+        self.under_way.retain(|&line, flushes| {
+            let own = flushes.extract_if(.., |flush| flush.thread == at.thread);
+            done.extend(own.map(|flush| (line, flush.until)));
+            !flushes.is_empty()
+        });
+        for (line, until) in done {
+            self.make_durable(line, until, at, durable);
         }
     }
 
@@ -420,7 +422,7 @@ impl Pending {
         durable(line, &history.durable);
         if history.stores.is_empty() {
             self.lines.remove(&line);
-            self.under_way.retain(|flush| flush.line != line);
+            self.under_way.remove(&line);
         }
     }
 }
