@@ -41,6 +41,11 @@ def in_go(folder: Path) -> Path:
 
 def in_rust(folder: Path) -> Path:
     """The journal in Rust."""
+    return in_rust_of(GUESTS / "journal/main.rs", folder / "journal", "3")
+
+
+def in_rust_of(source: Path, program: Path, level: str) -> Path:
+    """A program in Rust, optimised so."""
     linker = "riscv64-linux-gnu-gcc"
     for needed in ("rustc", linker):
         if shutil.which(needed) is None:
@@ -49,10 +54,10 @@ def in_rust(folder: Path) -> Path:
     done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode != 0 or not Path(done.stdout.strip()).is_dir():
         pytest.skip(f"rustc has no target {RUST_TARGET}: rustup target add {RUST_TARGET}")
-    program = folder / "journal"
-    words = ["rustc", "--edition", "2024", "--target", RUST_TARGET, "-g", "-O"]
-    words += ["-C", f"linker={linker}", "-C", "target-feature=+crt-static"]
-    return built([*words, "-o", str(program), str(GUESTS / "journal/main.rs")], program)
+    words = ["rustc", "--edition", "2024", "--target", RUST_TARGET, "-g"]
+    for option in (f"opt-level={level}", f"linker={linker}", "target-feature=+crt-static"):
+        words += ["-C", option]
+    return built([*words, "-o", str(program), str(source)], program)
 
 
 def check(command: Command, program: Path, *words: str, operations: str) -> tuple[int, Any]:

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use gimli::{EndianArcSlice, LittleEndian};
+use gimli::{BaseAddresses, DebugFrame, EhFrame, EndianArcSlice, LittleEndian};
 use object::read::elf::ElfFile64;
 use object::{CompressionFormat, Endianness, Object, ObjectSection};
 
@@ -39,4 +39,19 @@ pub(crate) fn dwarf_of(contents: &[u8]) -> Option<gimli::Dwarf<Reader>> {
         Ok(EndianArcSlice::new(bytes, LittleEndian))
     };
     gimli::Dwarf::load(load).ok()
+}
+
+/// What an ELF file says of its functions' frames, and the addresses that its sections have.
+pub(crate) fn frames_of(
+    contents: &[u8],
+) -> Option<(BaseAddresses, EhFrame<Reader>, DebugFrame<Reader>)> {
+    let file = ElfFile64::<Endianness>::parse(contents).ok()?;
+    let load = |name| EndianArcSlice::new(section(&file, name).into(), LittleEndian);
+    let address = |name| file.section_by_name(name).map_or(0, |one| one.address());
+    let bases = BaseAddresses::default()
+        .set_eh_frame(address(".eh_frame"))
+        .set_text(address(".text"))
+        .set_got(address(".got"));
+    let (eh_frame, debug_frame) = (load(".eh_frame"), load(".debug_frame"));
+    Some((bases, eh_frame.into(), debug_frame.into()))
 }

@@ -10,8 +10,8 @@ use gimli::{AttributeValue, DebugInfoOffset, Operation, UnitOffset, UnitSectionO
 
 use crate::dwarf::{Parsed, Reader, dwarf_of};
 
-type Unit = gimli::Unit<Reader>;
-type Entry<'u> = gimli::DebuggingInformationEntry<'u, 'u, Reader>;
+pub(crate) type Unit = gimli::Unit<Reader>;
+pub(crate) type Entry<'u> = gimli::DebuggingInformationEntry<'u, 'u, Reader>;
 
 /// So deep types may be nested.
 const DEPTH_MAX: usize = 32;
@@ -24,16 +24,19 @@ pub type Type = (usize, UnitOffset);
 
 /// What a file's debug information says of its variables.
 pub struct Members {
-    units: Vec<Unit>,
+    pub(crate) units: Vec<Unit>,
     /// Types of variables, by their addresses in the file.
     variables: BTreeMap<u64, Type>,
-    dwarf: gimli::Dwarf<Reader>,
+    pub(crate) dwarf: gimli::Dwarf<Reader>,
 }
 
 impl Members {
     /// Of an ELF file.
     pub fn of(contents: &[u8]) -> Option<Self> {
-        let dwarf = dwarf_of(contents)?;
+        dwarf_of(contents).map(Self::new)
+    }
+
+    pub(crate) fn new(dwarf: gimli::Dwarf<Reader>) -> Self {
         let mut members = Self {
             units: Vec::new(),
             variables: BTreeMap::new(),
@@ -49,7 +52,7 @@ impl Members {
             let found = members.variables_of(unit).unwrap_or_default();
             members.variables.extend(found);
         }
-        Some(members)
+        members
     }
 
     fn variables_of(&self, number: usize) -> Parsed<Vec<(u64, Type)>> {
@@ -84,7 +87,7 @@ impl Members {
     }
 
     /// The type that an entry names, or the one that it completes.
-    fn type_of(&self, unit: usize, entry: &Entry) -> Parsed<Option<Type>> {
+    pub(crate) fn type_of(&self, unit: usize, entry: &Entry) -> Parsed<Option<Type>> {
         if let Some(of) = entry.attr_value(gimli::DW_AT_type)? {
             return Ok(self.place(unit, &of));
         }
@@ -97,7 +100,7 @@ impl Members {
         Ok(of.and_then(|of| self.place(unit, &of)))
     }
 
-    fn place(&self, unit: usize, reference: &AttributeValue<Reader>) -> Option<Type> {
+    pub(crate) fn place(&self, unit: usize, reference: &AttributeValue<Reader>) -> Option<Type> {
         match *reference {
             AttributeValue::UnitRef(at) => Some((unit, at)),
             AttributeValue::DebugInfoRef(at) => self.unit_of(at),

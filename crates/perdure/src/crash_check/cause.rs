@@ -14,7 +14,7 @@ use super::explore::{Choices, Explorer, Failed, lost};
 use super::machine::{Made, Sought};
 use super::nested::Inner;
 use super::oracle::Wrong;
-use super::parts::Parts;
+use super::parts::{Parts, Variables};
 use super::pending::Store;
 use super::places::{Place, innermost};
 use super::record::{Reason, Until};
@@ -353,13 +353,22 @@ impl Cause {
             .chain(involved.map(|one| one.store.at.retired))
     }
 
-    /// Says what words are.
+    /// Says what words are: by global variables, or else by those of functions, of which the one that stored
+    /// has the first word.
     pub fn name_parts(&mut self, parts: &Parts) {
         let looks: Vec<u64> = self.looks().collect();
         for one in self.lost.iter_mut().chain(&mut self.kept) {
+            let own = [one.store.at.retired];
             let part = |at: usize| {
-                let mut looks = looks.iter();
-                looks.find_map(|&retired| parts.get(&(retired, one.line + at as u64)).cloned())
+                let word = one.line + at as u64;
+                let named = |looks: &[u64], by| {
+                    let mut found = looks.iter().filter_map(|&look| parts.get(&(look, word)));
+                    let (_, name) = found.find(|(variables, _)| *variables == by)?;
+                    Some(name.clone())
+                };
+                named(&looks, Variables::Global)
+                    .or_else(|| named(&own, Variables::Local))
+                    .or_else(|| named(&looks, Variables::Local))
             };
             one.parts = (one.differing())
                 .filter_map(|at| Some((at, part(at)?)))
