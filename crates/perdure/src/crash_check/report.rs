@@ -2,6 +2,7 @@
 //!
 //! Always true here: what has no place in the program's sources has its address.
 
+mod timeline;
 mod wasted;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +42,7 @@ pub fn of(
     number_ids(&mut bugs);
     let wasted = wasted::of(asked, surveyed, done, observer)?;
     let mut notices = done.notices.clone();
-    let stores = (done.causes.values()).flat_map(|(cause, _)| cause.lost.iter().chain(&cause.kept));
+    let stores = (done.causes.values()).flat_map(|(cause, _)| cause.involved());
     let places = stores.map(|one| &one.stack).chain(wasted.stacks.values());
     notices.extend(nameless(places.flatten()));
     if done.unjudged > 0 {
@@ -191,6 +192,7 @@ fn bug(cause: &Cause, (points, symptoms): (u64, &BTreeSet<&String>), pools: &[Po
             "stack": at,
             "in_recovery": cause.in_recovery.as_ref().map(|(which, ..)| which.name()),
         },
+        "timeline": timeline::of(cause, pools),
         "symptoms": symptoms,
         "points": points,
         "state": replay::state_of(cause).to_string(),
