@@ -32,18 +32,24 @@ operations overlap no dump is compared, so that there is none to run; nor does p
 CORRECT = "-"
 
 
-def check(program: Path, arguments: Sequence[str], bug: str) -> Check:
-    """What a check of the program with that bug says."""
+def subject_of(
+    program: Path, arguments: Sequence[str], bug: str, model: checking.Model = "px86"
+) -> checking.Subject:
+    """The program with that bug, and all that looks at what is left of it."""
     pool, mistake = arguments[0], [] if bug == CORRECT else ["--bug", bug]
-    alone = program.name not in THREADS
-    subject = checking.Subject(
+    return checking.Subject(
         Machine(machine="x86-pm", design="ideal"),
         [str(program), *arguments, *THREADS.get(program.name, ()), *mistake],
         then=[str(program), pool, "--recover"],
-        dump=[str(program), pool, "--dump"] if alone else [],
+        dump=[str(program), pool, "--dump"] if program.name not in THREADS else [],
+        model=model,
     )
-    limits = checking.Limits(states=STATES, schedules=ORDERS)
-    return checking.check(subject, nested=alone, limits=limits)
+
+
+def verdict(bug: str, report: Check) -> str:
+    """Whether a bug was found, and named by a line that a comment marks."""
+    found = "named" if named(report["bugs"]) & marked(bug) else "found"
+    return found if report["bugs"] else "correct" if bug == CORRECT else "missed"
 
 
 def marked(bug: str) -> set[tuple[str, int]]:
@@ -73,13 +79,13 @@ def named(bugs: Iterable[Bug]) -> set[tuple[str, int]]:
 def line_of(asked: tuple[Path, Sequence[str], str]) -> str:
     """The line of a bug, or of the correct program."""
     program, arguments, bug = asked
-    report = check(program, arguments, bug)
+    subject = subject_of(program, arguments, bug)
+    limits = checking.Limits(states=STATES, schedules=ORDERS)
+    report = checking.check(subject, nested=program.name not in THREADS, limits=limits)
     if bug == CORRECT and report["bugs"]:
         raise PerdureError(f"{program.name} is accused without any bug")
-    found = "named" if named(report["bugs"]) & marked(bug) else "found"
-    verdict = found if report["bugs"] else "correct" if bug == CORRECT else "missed"
     states, seconds = report["states"]["run"], report["host"]["seconds"]
-    return f"{program.name} {bug} {verdict} {states} {seconds:.1f}"
+    return f"{program.name} {bug} {verdict(bug, report)} {states} {seconds:.1f}"
 
 
 def main() -> int:

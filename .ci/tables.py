@@ -18,8 +18,12 @@ import presets
 
 ROOT = Path(__file__).parents[1]
 PLACE = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-CORPUS_FIGURES = ("random_cuts.txt", "checked.txt")
-"""What random cuts found, and what checks did."""
+CORPUS_FIGURES = {
+    "random_cuts.txt": ["one cut", "three lives"],
+    "checked.txt": ["check", "states", "seconds"],
+    "cut.txt": ["machine", "wrong cuts", "seconds"],
+}
+"""What random cuts found, what checks did by a model, and by cuts of the machine."""
 ROW = r'^ *(\w+), "([^"]+)", "([^"]+)"(?:, (?:gauge )?"([^"]+)")?;$'
 
 
@@ -170,26 +174,48 @@ def not_forgiven() -> str:
 
 
 def check_bugs() -> str:
-    """The bugs of workloads/check, and in how many random cuts each was seen."""
-    seen, checked = map(corpus_figures, CORPUS_FIGURES)
+    """The bugs of workloads/check, and how each was found."""
+    files = [(corpus_figures(name), columns) for name, columns in CORPUS_FIGURES.items()]
     body = []
     for program, bug, kind, what in corpus_bugs():
-        figures = [*seen.get((program, bug), "––"), *checked.get((program, bug), "–––")]
-        body.append([f"`{program}`", f"`{bug}`", kind, what, *figures])
-    head = ["program", "bug", "kind", "what is wrong", "one cut", "three lives"]
-    return rows([*head, "check", "states", "seconds"], body)
+        row = [f"`{program}`", f"`{bug}`", kind, what]
+        for figures, columns in files:
+            row += figures.get((program, bug), ["–"] * len(columns))
+        body.append(row)
+    heads = [column for columns in CORPUS_FIGURES.values() for column in columns]
+    return rows(["program", "bug", "kind", "what is wrong", *heads], body)
+
+
+def check_found() -> str:
+    """Of how many bugs of each kind something was found, and in how many seconds."""
+    random, checked, cut = map(corpus_figures, CORPUS_FIGURES)
+    kinds: dict[str, list[tuple[str, str]]] = {}
+    for program, bug, kind, _ in corpus_bugs():
+        kinds.setdefault(f"`{kind}`", []).append((program, bug))
+    everything = [bug for bugs in kinds.values() for bug in bugs]
+    body = []
+    for name, bugs in [*kinds.items(), ("all", everything)]:
+        seen = sum(any(map(int, random[bug])) for bug in bugs)
+        row = [name, str(len(bugs)), str(seen)]
+        for figures in (cut, checked):
+            verdicts = Counter(figures[bug][0] for bug in bugs)
+            found = str(len(bugs) - verdicts["missed"])
+            seconds = sum(float(figures[bug][2]) for bug in bugs)
+            row += [found, str(verdicts["named"]), f"{seconds:.0f}"]
+        body.append(row)
+    head = ["kind", "bugs", "random cuts", "`machine`", "named", "seconds"]
+    return rows([*head, "`px86`", "named", "seconds"], body)
 
 
 def check_correct() -> str:
-    """What a check of the programs without bugs took."""
-    lines = (ROOT / "workloads/check" / CORPUS_FIGURES[1]).read_text().splitlines()
-    figures = (line.split() for line in lines)
+    """What checks of the programs without bugs took: by a model, and by cuts of the machine."""
+    checked, cut = (corpus_figures(name) for name in list(CORPUS_FIGURES)[1:])
     body = [
-        [f"`{program}`", states, seconds]
-        for program, bug, _, states, seconds in figures
+        [f"`{program}`", *figures[1:], cut[program, bug][2]]
+        for (program, bug), figures in checked.items()
         if bug == "-"
     ]
-    return rows(["program", "states", "seconds"], body)
+    return rows(["program", "states", "seconds", "`machine`, seconds"], body)
 
 
 def check_kinds() -> str:
@@ -235,6 +261,7 @@ TABLES = (
         "library-mistakes": partial(mistakes, "libnearpm/nearpm_pool.h", "NP"),
         "check-bugs": check_bugs,
         "check-correct": check_correct,
+        "check-found": check_found,
         "check-kinds": check_kinds,
         "forgiven": forgiven,
         "not-forgiven": not_forgiven,

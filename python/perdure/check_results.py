@@ -71,6 +71,36 @@ class Point(TypedDict):
     in_recovery: str | None
 
 
+class Moment(TypedDict):
+    """A moment of a bug: a store, a flush of a line, a fence, what belongs there, or power fails.
+
+    `stores` are numbers among all that were lost and kept, in this order, that it is about. `by` is
+    the instruction, if it is known; `waits` says that what comes behind waits until flushes are
+    done. A moment with `times` stands for so many that are not told. `caller` is who called there.
+    """
+
+    kind: Literal[
+        "lost",
+        "kept",
+        "flush",
+        "fence",
+        "missing-flush",
+        "missing-fence",
+        "missing-order",
+        "power",
+    ]
+    instruction: Instructions
+    thread: int
+    place: Place | None
+    caller: Place | None
+    by: str | None
+    waits: bool | None
+    times: int | None
+    stores: list[int]
+    pool: str | None
+    offset: Bytes | None
+
+
 Schedule = Literal["near-events", "in-flight", "random"]
 """Of cuts: near a write at the media, behind a store that is not waited for yet, at any time."""
 
@@ -109,6 +139,7 @@ class Bug(TypedDict):
     lost: list[Store]
     kept: list[Store]
     point: Point
+    timeline: list[Moment]
     points: int
     state: str
     token: str

@@ -52,6 +52,25 @@ def test_a_page_has_the_source_and_what_is_missing_in_it(command: Command, tmp_p
     assert max(map(len, ended.stdout.splitlines())) <= 80 + len(str(PUSHES))
 
 
+def test_a_flush_that_came_too_early_is_told_though_it_came_first(
+    command: Command, compiled: Build, tmp_path: Path
+) -> None:
+    last, behind = "    node->check =", '    if (makes("torn")) {'
+    early = BUGGY.replace(last, f"    perdure_clwb(node);\n{last}")
+    # It is flushed at last, so that nothing is never flushed.
+    late = "    persist(&pool->nodes[index], sizeof pool->nodes[index]);\n"
+    program = compiled(early.replace(behind, late + behind))
+    report, page = tmp_path / "report.json", tmp_path / "page.html"
+    ended = command("check", "--json", report, "--html", page, *words(program))
+    assert ended.status == 1, ended.stderr
+    (bug,) = json.loads(report.read_text())["bugs"]
+    assert bug["defect"] == "flush-too-early"
+    kinds = [(moment["kind"], moment["stores"]) for moment in bug["timeline"]]
+    flushed = [("flush", [0]), ("lost", [0]), ("missing-flush", [0])]
+    assert kinds == [*flushed, ("kept", [1]), ("flush", [1]), ("power", [])]
+    assert "A was flushed too early, and not since" in page.read_text()
+
+
 def test_names_are_demangled_in_all_but_json(command: Command, tmp_path: Path) -> None:
     mangled = "_ZN4list4fillEmmm"
     declared = f'static void fill(uint64_t, uint64_t, uint64_t) __asm__("{mangled}");\n'

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY, TIMES, RunGuest, arguments_of, built, catalogue, seed
 
-from perdure import CutReport, Machine, checking
-from perdure.check_results import Check
+from perdure import CutReport, Machine, check_page, checking
+from perdure.check_results import Check, Moment
+from perdure.source_excerpts import Sources
 
 ENTRIES = catalogue("check.toml")
 NAMES = sorted(ENTRIES)
@@ -316,3 +317,62 @@ def test_a_check_finds_what_is_not_flushed(
     assert report["bugs"], bug
     places = [store["place"] for found in report["bugs"] for store in found["lost"]]
     assert all(place and place["line"] for place in places), bug
+
+
+def told(moment: Moment) -> tuple[str, list[int], str | None]:
+    """What happens, to which stores, in which function."""
+    return moment["kind"], moment["stores"], (moment["place"] or {"function": None})["function"]
+
+
+@pytest.mark.parametrize(
+    ("bug", "happens", "said"),
+    [
+        (
+            "node-not-flushed",
+            [
+                ("lost", [0], "fill"),
+                ("missing-flush", [0], "fill"),
+                ("fence", [], "fence"),
+                ("kept", [1], "lead"),
+                ("flush", [1], "flush"),
+                ("power", [], "fence"),
+            ],
+            ["a flush of the line of A belongs here", "A was never flushed"],
+        ),
+        (
+            "node-not-fenced",
+            [
+                ("lost", [0], "fill"),
+                ("flush", [0], "flush"),
+                ("missing-fence", [0], None),
+                ("kept", [1], "lead"),
+                ("flush", [1], "flush"),
+                ("power", [], "fence"),
+            ],
+            ["a fence belongs here", "A was flushed, and no fence has waited for that"],
+        ),
+    ],
+)
+def test_flushes_and_fences_around_a_bug_are_told_in_order(
+    bug: str,
+    happens: list[tuple[str, list[int], str | None]],
+    said: list[str],
+    programs: Path,
+) -> None:
+    report = checked("list", programs, 600, "--bug", bug)
+    (found,) = report["bugs"]
+    timeline = found["timeline"]
+    assert [told(moment) for moment in timeline] == happens
+    moments = [moment["instruction"] for moment in timeline]
+    assert moments == sorted(moments)
+    stores = [*found["lost"], *found["kept"]]
+    for moment in timeline:
+        if moment["kind"] == "flush":
+            (store,) = moment["stores"]
+            offset = stores[store]["offset"] or 0
+            assert (moment["by"], moment["offset"]) == ("clwb", offset - offset % 64)
+            assert moment["caller"] and moment["caller"]["line"]
+        if moment["kind"] == "fence":
+            assert (moment["by"], moment["waits"]) == ("sfence", True)
+    page = check_page.page(report, set(), sources=Sources([REPOSITORY]))
+    assert all(words in page for words in said)

@@ -159,6 +159,10 @@ def test_a_mistake_is_found_with_what_is_to_blame(
         assert store["place"]["file"].endswith("pushes.c")
         assert store["stack"][-1]["function"] == "main"
         assert all(word["found"] != word["newest"] for word in store["words"])
+    if mistake == "wrong-order":
+        kinds = [moment["kind"] for moment in bug["timeline"]]
+        durable = ["kept", "flush", "fence"]
+        assert kinds == ["missing-order", *durable, "lost", "flush", "power"]
     if mistake == "torn":
         lines = [bug[part][0]["place"]["line"] for part in ("kept", "lost")]
         assert lines == [line_of("last.key = key"), line_of("last.twice = 2 * key;")]
@@ -186,6 +190,10 @@ def test_recovery_that_cannot_be_cut_is_found_by_cutting_it(command: Command) ->
     assert {bug["point"]["in_recovery"] for bug in report["bugs"]} <= {"recovery", "the dump"}
     stores = [store for bug in report["bugs"] for store in (*bug["lost"], *bug["kept"])]
     assert {store["place"]["function"] for store in stores} == {"recover"}
+    for bug in report["bugs"]:
+        flushes = [moment for moment in bug["timeline"] if moment["kind"] == "flush"]
+        assert {moment["place"]["function"] for moment in flushes} == {"persist"}
+        assert bug["timeline"][-1]["kind"] == "power"
     status, report = check(command, "5", "not-idempotent", options=(*DUMP, "--no-nested"))
     assert (status, report["bugs"]) == (0, [])
 

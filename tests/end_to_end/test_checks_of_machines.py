@@ -59,6 +59,11 @@ def test_what_the_machine_loses_is_named(
     assert store["stack"][-1]["function"] == "main"
     assert all(word["found"] != word["newest"] for word in store["words"])
     assert bug["cut"]["cycle"] > 0
+    kinds = [moment["kind"] for moment in bug["timeline"]]
+    assert kinds[:2] == ["lost", "missing-flush"]
+    assert set(kinds[2:-1]) <= {"kept", "flush", "fence"}
+    flushes = [moment for moment in bug["timeline"] if moment["kind"] == "flush"]
+    assert all(0 not in moment["stores"] for moment in flushes)
     assert sum(one["failed"] for one in report["machines"]) == report["states"]["wrong"]
 
 

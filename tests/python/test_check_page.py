@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from browsing import OPEN_ALL, emulate, headless
-from test_checking import BUG, FILL, LEAD, REPORT, STORE, at, with_stack
+from test_checking import BUG, FILL, LEAD, PLACE, REPORT, STORE, at, moment, with_stack
 
 from perdure import check_page
+from perdure.check_timeline import lacking, steps
+from perdure.check_words import at_point
 from perdure.source_excerpts import AROUND, Sources
 
 LINES = [f"line {number};" for number in range(1, 61)]
@@ -25,6 +27,26 @@ def sources(tmp_path):
     return Sources([tmp_path])
 
 
+def happens(places):
+    """All kinds of moments of a bug that loses two stores and keeps a third, by two threads."""
+    place, caller = places[0], places[1]
+    return [
+        moment("missing-order", 90, [0, 1], place),
+        moment("lost", 100, [0], place),
+        moment("missing-flush", 100, [0], place),
+        moment("flush", 110, [0], place, caller=caller, by="clwb", waits=False),
+        moment("fence", 120, [], times=1234),
+        moment("fence", 130, [], place, thread=2, by="dmb ish", waits=False),
+        moment("lost", 140, [1], None),
+        moment("flush", 150, [1], by="kernel", waits=False),
+        moment("flush", 160, [], times=1),
+        moment("missing-fence", 200, [0, 1], None),
+        moment("kept", 200, [2], place, thread=2),
+        moment("fence", 210, [], place, thread=2, by="kernel", waits=True),
+        moment("power", 300, [], place),
+    ]
+
+
 def many(count):
     """A report with so many bugs, of all kinds."""
     kinds = ["missing-flush", "flush-too-early", "missing-fence", "wrong-order", "torn"]
@@ -33,8 +55,10 @@ def many(count):
         places = [at(NAMES[number % 3], 7), at("push", 20), at("main", 50)]
         lost = [with_stack(places, 100), {**STORE, "pool": None, "offset": None, "stack": None}]
         kind = {"id": f"{number}", "defect": kinds[number % 5], "detail": ["shown <b> " * 30]}
-        bugs.append({**BUG, **kind, "lost": lost, "kept": [LEAD]})
-    bugs[-1] = {**bugs[-1], "defect": "not-recoverable", "lost": []}
+        bugs.append({**BUG, **kind, "lost": lost, "kept": [LEAD], "timeline": happens(places)})
+    timeline = [moment("kept", 200, [0], at("push", 20)), moment("power", 300)]
+    last = {"defect": "not-recoverable", "lost": [], "timeline": timeline}
+    bugs[-1] = {**bugs[-1], **last}
     return {**REPORT, "bugs": bugs}
 
 
@@ -72,7 +96,11 @@ def test_a_page_says_what_the_report_says(sources):
         "&lt;line&gt; &amp; more",
         "line 7;",
         "recovery does not find this store",
-        "200 instructions later",
+        "store to x+0x40 node.key, which recovery does not find: <b>fill (list.c:7)</b>",
+        "a flush of the line of A belongs here: <b>fill (list.c:9)</b>",
+        "sfence: <b>0x20</b>",
+        "20 instructions later",
+        "1,234 instructions after the start: <b>A was never flushed</b>",
         '<span class="wrong">01</span>',
         "perdure check --state 0/1:40=1 --model arm -- ./list &#39;a b&#39;",
         "perdure replay p1-a",
@@ -84,6 +112,56 @@ def test_a_page_says_what_the_report_says(sources):
     assert "(in the baseline)" in check_page.page(
         {**REPORT, "bugs": [BUG]}, set(), COMMAND, sources
     )
+
+
+def told(timeline, **others):
+    """What is said of a bug's moments; what the stores were, the report need not know here."""
+    return [step.what for step in steps({**BUG, **others, "timeline": timeline})]
+
+
+def test_moments_are_told_in_order_with_their_threads():
+    lost = {"lost": [FILL, {**STORE, "pool": None, "offset": None}], "kept": [LEAD]}
+    assert told(happens([at("fill", 7), at("push", 20)]), **lost) == [
+        "thread 1: A and B belong here, with flush and fence",
+        "thread 1: store to x+0x40 node.key, which recovery does not find",
+        "thread 1: a flush of the line of A belongs here",
+        "thread 1: clwb flushes the line of A",
+        "… 1,234 more fences",
+        "thread 2: dmb ish, which waits for no flush",
+        "thread 1: store to what belongs to no pool, which recovery does not find",
+        "thread 1: the kernel flushes the line of B",
+        "… 1 more flush",
+        "thread 1: a fence belongs here, which waits for the flush of A and B",
+        "thread 2: store to x+0x40 node.key, which recovery finds",
+        "thread 2: the kernel waits",
+        f"thread 1: {at_point(BUG)}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("behind", "lacks"),
+    [
+        ([], "A was never flushed"),
+        ([moment("flush", 110, [], times=3)], None),
+        ([moment("flush", 110, [0])], "A was flushed, and no fence has waited for that"),
+        ([moment("flush", 110, [0]), moment("fence", 111, waits=True)], None),
+        ([moment("flush", 110, [0]), moment("fence", 111, times=2)], None),
+        (
+            [moment("flush", 110, [0]), moment("fence", 111, waits=True, thread=2)],
+            "A was flushed, and no fence has waited for that",
+        ),
+        (
+            [moment("flush", 110, [0]), moment("fence", 111, waits=False)],
+            "A was flushed, and no fence has waited for that",
+        ),
+    ],
+)
+def test_what_a_lost_store_lacks_is_said_as_far_as_all_is_known(behind, lacks):
+    timeline = [moment("lost", 100, [0], PLACE), *behind, moment("power", 300)]
+    assert list(lacking({**BUG, "timeline": timeline})) == ([lacks] if lacks else [])
+    early = [moment("flush", 50, [0]), *timeline]
+    lacks = "A was flushed too early, and not since" if not behind else lacks
+    assert list(lacking({**BUG, "timeline": early})) == ([lacks] if lacks else [])
 
 
 def test_who_has_no_source_is_told_how_to_give_it():

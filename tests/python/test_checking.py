@@ -35,6 +35,15 @@ STORE = {
     "durable_at": None,
     "words": [{"offset": 0, "part": "node.key", "found": "00" * 8, "newest": "01" + "00" * 7}],
 }
+
+
+def moment(kind, instruction, stores=(), place=None, **others):
+    """A moment of a bug, without what most do not have."""
+    nothing: dict[str, object] = dict.fromkeys(("caller", "by", "waits", "times", "pool", "offset"))
+    known = {"kind": kind, "instruction": instruction, "stores": list(stores), "place": place}
+    return {**nothing, "thread": 1, **known, **others}
+
+
 BUG = {
     "id": "a",
     "defect": "missing-flush",
@@ -54,6 +63,12 @@ BUG = {
         "stack": [UNKNOWN],
         "in_recovery": None,
     },
+    "timeline": [
+        moment("lost", 100, [0], PLACE),
+        moment("missing-flush", 104, [0], {**PLACE, "line": 9}),
+        moment("fence", 120, [], UNKNOWN, by="sfence", waits=True),
+        moment("power", 300, [], UNKNOWN),
+    ],
     "points": 2,
     "state": "0/1:40=1",
     "token": "c1-a",

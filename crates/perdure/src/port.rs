@@ -20,11 +20,10 @@ use perdure_riscv::{
     Access, Amo, Barrier, CacheBlock, Class, Fault, FetchedLine, Mark, Memory, Observed, Scalar,
 };
 
-use crate::observed;
-use crate::primitives;
 use crate::retired::Listener;
 use crate::virtual_clock::VirtualClock;
 use crate::watch::Watch;
+use crate::{observed, primitives};
 
 mod core;
 mod devices;
@@ -401,8 +400,7 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
         retired: u64,
     ) -> Result<bool, Fault> {
         let (physical, _) = self.translate(address, Access::Store)?;
-        let reserved = self.hardware.cores[self.hart].reservation.take();
-        if reserved != Some(line_of(physical)) {
+        if self.hardware.cores[self.hart].reservation.take() != Some(line_of(physical)) {
             return Ok(false);
         }
         let mut change = |bytes: &mut [u8]| value.put_le(bytes);
@@ -443,8 +441,7 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
         let now = self.made_at(retired);
         if let Some(persist) = primitives::persist(operation, self.hart, line_of(physical)) {
             let ready = self.hardware.persist(self.design, &persist, now);
-            let kind = AccessKind::Persist(persist.order);
-            self.hardware.accessed(self.hart, kind, now, ready);
+            (self.hardware).accessed(self.hart, AccessKind::Persist(persist.order), now, ready);
         }
         self.lets_others_catch_up();
         Ok(())
@@ -487,11 +484,10 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
     }
 
     fn cycle(&self, retired: u64) -> u64 {
-        let timing = &self.hardware.cores[self.hart].timing;
         if WINDOW {
-            return timing.issued();
+            return self.hardware.cores[self.hart].timing.issued();
         }
-        timing.now(retired)
+        self.committed(retired)
     }
 
     fn committed(&self, retired: u64) -> u64 {

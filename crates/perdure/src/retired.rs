@@ -18,8 +18,8 @@ pub struct Step {
     pub read: [u64; 4],
     /// Instructions that its hart had retired before it.
     pub retired: u64,
-    /// For how long its hart was not done with it, after it was with all before it, beyond the cycle in which it
-    /// retires.
+    /// For how long its hart was not done with it, after it was with all before it, beyond the cycle in
+    /// which it retires.
     pub held_up: Cycles,
 }
 

@@ -263,8 +263,8 @@ pub trait Memory {
     /// The `cycle` CSR.
     fn cycle(&self, retired: u64) -> u64;
 
-    /// When a hart that has retired so many instructions is done with the last of them. Where several are under
-    /// way, the `cycle` of a later one can be before that of an earlier one; this cannot.
+    /// When a hart that has retired so many instructions is done with the last of them. Where several are
+    /// under way, the `cycle` of a later one can be before that of an earlier one; this cannot.
     fn committed(&self, retired: u64) -> u64 {
         self.cycle(retired)
     }

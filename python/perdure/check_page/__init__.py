@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perdure import check_reports, check_waste, check_words, explanation, explanation_page, extras
+from perdure import (
+    check_reports,
+    check_timeline,
+    check_waste,
+    check_words,
+    explanation,
+    explanation_page,
+    extras,
+)
 from perdure.check_words import Mark
 from perdure.source_excerpts import Line, Sources
 from perdure.tables import number
@@ -41,16 +49,6 @@ class Shown:
 
     file: str
     rows: Sequence[Row]
-
-
-@dataclass(frozen=True)
-class Step:
-    """What happens, `later` instructions after the step before."""
-
-    kind: str
-    what: str
-    where: str
-    later: int | None
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ def page(
         again=lambda bug: again(command, bug),
         lines=memory,
         missing=lambda bug: missing_sources(bug, read),
-        steps=steps,
+        steps=check_timeline.steps,
     )
 
 
@@ -161,32 +159,6 @@ def missing_sources(bug: Bug, sources: Sources) -> list[str]:
     """The files of a bug that cannot be read."""
     files = {check_words.file_of(mark.place) for mark in check_words.marks(bug)}
     return sorted(file for file in files if file is not None and sources.path(file) is None)
-
-
-def steps(bug: Bug) -> Iterator[Step]:
-    """What happens, in order."""
-    where, point = check_words.where, bug["point"]
-    happens = [
-        (one["instruction"], kind, f"a store that recovery {finds}", where(one["place"]))
-        for stores, kind, finds in (
-            (bug["lost"], "lost", "does not find"),
-            (bug["kept"], "kept", "finds"),
-        )
-        for one in stores
-    ]
-    happens.sort(key=lambda step: step[0])
-    fails = check_words.at_point(bug)
-    happens.append((point["instruction"], "power", fails, ""))
-    before: int | None = None
-    for at, kind, what, place in happens:
-        # Stores of a machine that is cut are numbered, and not by instructions.
-        unknown = before is None or bug["cut"] is not None
-        yield Step(kind, what, place, None if unknown else at - (before or 0))
-        before = at
-    for one in bug["lost"]:
-        if one["durable_at"] is not None:
-            place = where(one["durable_at"])
-            yield Step("late", f"the store in {where(one['place'])} would be durable", place, None)
 
 
 def memory(bug: Bug) -> Iterator[Lines]:

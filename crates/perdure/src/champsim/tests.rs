@@ -63,7 +63,7 @@ fn nothing_else_is_a_branch() {
 fn a_record_is_what_champsim_reads() {
     let step = Step {
         retired: 0,
-        began: 0,
+        held_up: 0,
         address: 0x1_0000,
         observed: Observed {
             class: Class::Atomic,

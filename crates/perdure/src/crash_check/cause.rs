@@ -19,7 +19,9 @@ use super::pending::Store;
 use super::places::{Place, innermost};
 use super::record::{Reason, Until};
 use super::recovery::Which;
-use super::uncut::{Stacks, stacks_and_parts};
+use super::rules::Model;
+use super::uncut::{Stacks, seen_through, stacks_and_parts};
+use super::windows::{Event, Window};
 use crate::error::Error;
 use crate::functional::{At, Engine};
 
@@ -27,6 +29,8 @@ use crate::functional::{At, Engine};
 const TRIES: usize = 40;
 /// Bytes of a line that are told apart at once.
 pub const WORD: usize = 8;
+/// Places that are told of a flush or a fence.
+const CALLS: usize = 2;
 /// Lines that are tried one by one.
 const LINES: usize = 48;
 
@@ -110,6 +114,8 @@ pub struct Cause {
     pub schedule: u64,
     /// The call stack there, once somebody has looked.
     pub stack: Option<Vec<Place>>,
+    /// Flushes and fences around its stores, once somebody has looked.
+    pub events: Vec<Event>,
     /// The cut of the machine that it was found by.
     pub cut: Option<Box<Made>>,
     /// How often the machine was seen in that state, where somebody has looked for it.
@@ -220,6 +226,7 @@ pub fn find(
         in_recovery: None,
         schedule: explorer.schedule,
         stack: None,
+        events: Vec::new(),
         cut: None,
         seen: None,
     }))
@@ -317,14 +324,38 @@ fn defect(choices: &Choices, lost: &[Involved], kept: &[Involved]) -> Defect {
 }
 
 impl Cause {
-    /// How much was retired at what is of interest.
-    pub fn moments(&self) -> impl Iterator<Item = u64> {
-        let involved = self.lost.iter().chain(&self.kept);
-        let moments = involved.flat_map(|one| [one.store.at.retired, one.last.retired]);
-        moments.chain([self.at.retired])
+    /// The stores that it is about.
+    pub fn involved(&self) -> impl Iterator<Item = &Involved> {
+        self.lost.iter().chain(&self.kept)
     }
 
-    /// Looks up where its stores are, in the call stacks of its run, and what makes them durable in the end.
+    /// How much was retired at what is of interest.
+    pub fn moments(&self) -> impl Iterator<Item = u64> {
+        let stores = self.involved();
+        let stores = stores.flat_map(|one| [one.store.at.retired, one.last.retired]);
+        let events = self.events.iter().map(|event| event.at.retired);
+        stores.chain(events).chain([self.at.retired])
+    }
+
+    /// What of the flushes and fences of its run is of interest, and of those around other stores.
+    pub fn window<'c>(&'c self, others: impl Iterator<Item = &'c Involved>) -> Window {
+        let mut window = Window {
+            point: self.point,
+            ..Window::default()
+        };
+        for one in self.involved().chain(others) {
+            window.stores.insert(one.store.at.retired);
+            window.lines.insert(one.line);
+            window.threads.insert(one.store.at.thread);
+        }
+        if self.defect == Defect::FlushTooEarly {
+            (window.flushed_before).extend(self.lost.iter().map(|one| one.line));
+        }
+        window
+    }
+
+    /// Looks up where its stores, flushes and fences are, in the call stacks of its run, and what makes the
+    /// stores durable in the end.
     pub fn look_up(&mut self, stacks: &Stacks, fates: &BTreeMap<u64, At>) {
         let stack = |retired: u64| stacks.get(&retired).cloned().unwrap_or_default();
         for one in self.lost.iter_mut().chain(&mut self.kept) {
@@ -334,12 +365,15 @@ impl Cause {
             let fate = fates.get(&one.store.at.retired);
             one.durable_at = fate.and_then(|at| innermost(stacks.get(&at.retired)?).cloned());
         }
+        for event in self.events.iter_mut().filter(|one| one.times.is_none()) {
+            event.places = places_of(&stack(event.at.retired));
+        }
         self.stack = Some(stack(self.at.retired));
     }
 
     /// Where words are looked at to say what they are: at the point, or else when a store was made.
     pub fn words(&self) -> impl Iterator<Item = (u64, BTreeSet<u64>)> {
-        let involved = self.lost.iter().chain(&self.kept);
+        let involved = self.involved();
         let words = involved.flat_map(|one| one.differing().map(|at| one.line + at as u64));
         let words: BTreeSet<u64> = words.collect();
         self.looks().map(move |retired| (retired, words.clone()))
@@ -377,10 +411,15 @@ impl Cause {
     }
 
     /// The same, in a recovery.
-    pub fn within(mut self, inner: &Inner) -> Self {
+    pub fn within(mut self, inner: &Inner, model: Model) -> Self {
+        let window = Window {
+            point: inner.number,
+            ..self.window([].iter())
+        };
+        let began = || (*inner.began).clone();
+        self.events = seen_through(began(), model, (window, self.at.retired));
         let words = self.words().collect();
-        let began = (*inner.began).clone();
-        let (stacks, parts) = stacks_and_parts(began, self.moments(), &words);
+        let (stacks, parts) = stacks_and_parts(began(), self.moments(), &words);
         self.in_recovery = Some((inner.which, inner.found.clone(), inner.number));
         self.look_up(&stacks, &BTreeMap::new());
         self.name_parts(&parts);
@@ -405,4 +444,14 @@ impl Cause {
             && self.in_recovery.is_none() == other.in_recovery.is_none()
             && (self.point, self.at.retired) < (other.point, other.at.retired)
     }
+}
+
+/// Where something is, and who calls that, as far as the source is known.
+fn places_of(stack: &[Place]) -> Vec<Place> {
+    let known = stack.iter().filter(|place| place.line.is_some());
+    let known: Vec<Place> = known.take(CALLS).cloned().collect();
+    if known.is_empty() {
+        return stack.iter().take(1).cloned().collect();
+    }
+    known
 }

@@ -3,6 +3,7 @@
 //! Always true here: of the same things in the same order, the same is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,9 +11,11 @@ use serde_json::Value;
 use super::cause::{self, Cause};
 use super::explore::{Explored, Failed};
 use super::orders::Missing;
+use super::record::Keeps;
 use super::recovery::Which;
 use super::uncut::Uncut;
 use super::unread::Read;
+use super::windows::Window;
 use crate::error::Error;
 
 /// What tells failures apart before their causes are known: the symptom, and where the first lost stores are.
@@ -80,28 +83,45 @@ pub struct Done {
 impl Done {
     /// Looks up where the stores of a run's causes are, and what makes them durable in the end.
     pub fn look_up(&mut self, uncut: &Uncut) -> Result<(), Error> {
-        let unknown = |cause: &Cause| cause.stack.is_none();
-        let causes = self.causes.values().map(|(cause, _)| cause);
-        let (mut moments, mut lost) = (BTreeSet::new(), BTreeSet::new());
+        let causes = || self.causes.values().map(|(cause, _)| cause);
+        let unknown = || causes().filter(|cause| cause.stack.is_none());
+        let stores = unknown().flat_map(|cause| &cause.lost);
+        let lost = stores.map(|one| one.store.at.retired).collect();
+        let windows: Vec<Window> = unknown().map(|cause| self.window(cause)).collect();
+        if windows.is_empty() {
+            return Ok(());
+        }
+        let recorder = uncut.recorded(Keeps {
+            fates: Arc::new(lost),
+            windows: Arc::new(windows),
+            ..Keeps::default()
+        })?;
+        let fates = recorder.fates();
+        let causes = self.causes.values_mut().map(|(cause, _)| cause);
+        let mut unknown: Vec<&mut Cause> = causes.filter(|cause| cause.stack.is_none()).collect();
+        let mut moments: BTreeSet<u64> = fates.values().map(|at| at.retired).collect();
         let mut words: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
-        for cause in causes.filter(|cause| unknown(cause)) {
+        for (cause, events) in unknown.iter_mut().zip(recorder.windows.events()) {
+            cause.events = events;
             moments.extend(cause.moments());
             for (retired, of_cause) in cause.words() {
                 words.entry(retired).or_default().extend(of_cause);
             }
-            lost.extend(cause.lost.iter().map(|one| one.store.at.retired));
         }
-        if moments.is_empty() {
-            return Ok(());
-        }
-        let fates = uncut.fates(lost)?;
-        moments.extend(fates.values().map(|at| at.retired));
         let (stacks, parts) = uncut.stacks_and_parts(moments, &words)?;
-        for (cause, _) in self.causes.values_mut().filter(|(cause, _)| unknown(cause)) {
-            cause.look_up(&stacks, &fates);
+        for cause in unknown {
+            cause.look_up(&stacks, fates);
             cause.name_parts(&parts);
         }
         Ok(())
+    }
+
+    /// What of the flushes and fences of a run is of interest for a cause: of causes that say the same from
+    /// two sides, one is told with the stores of both.
+    fn window(&self, cause: &Cause) -> Window {
+        let all = self.causes.values().map(|(cause, _)| cause);
+        let others = all.filter(|one| cause.kept.is_empty() && one.is_counterpart_of(cause));
+        cause.window(others.flat_map(|one| &one.kept))
     }
 
     /// Comes to a run. True if that is new.

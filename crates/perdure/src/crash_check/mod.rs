@@ -36,6 +36,7 @@ mod uncertain;
 mod uncut;
 mod unread;
 mod waste;
+mod windows;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -18,6 +18,7 @@ use super::pending::{Bytes, History, Pending};
 use super::rules::Model;
 use super::unread::{Read, Stored};
 use super::waste::Waste;
+use super::windows::{Window, Windows};
 use crate::functional::{At, Flush, Pool, Wait, Watcher};
 
 const LINE: u64 = LINE_BYTES as u64;
@@ -132,12 +133,16 @@ pub struct Keeps {
     pub episodes: BTreeSet<u64>,
     /// Stores of which it is of interest when they become durable, by how much was retired before them.
     pub fates: Arc<BTreeSet<u64>>,
+    /// What of its flushes and fences is of interest.
+    pub windows: Arc<Vec<Window>>,
 }
 
 /// The watcher.
 #[derive(Clone)]
 pub struct Recorder {
     pending: Pending,
+    /// What is seen of flushes and fences.
+    pub windows: Windows,
     /// Persistent memory, if the power failed now and nothing that is pending were there.
     pub durable: Pool,
     keeps: Arc<Keeps>,
@@ -186,6 +191,7 @@ impl Recorder {
     pub fn new(model: Model, durable: Pool, keeps: Arc<Keeps>) -> Self {
         Self {
             pending: Pending::new(model, Arc::clone(&keeps.fates)),
+            windows: Windows::new(model, &keeps.windows),
             durable,
             keeps,
             points: 0,
@@ -419,6 +425,7 @@ impl Watcher for Recorder {
             self.waste.flushes(at, again);
         }
         let found = self.pending.would_settle(line, how) && self.point(Reason::Flush, at);
+        (self.windows).flushes(line, Some(how), at, self.points);
         self.settle(|pending, durable| pending.flush(line, how, at, durable));
         !found
     }
@@ -432,6 +439,7 @@ impl Watcher for Recorder {
             self.fences += 1;
             found = self.point(Reason::Fence, at);
         }
+        self.windows.fences(Some(wait), at, self.points);
         self.waste.waited(at.thread);
         self.settle(|pending, durable| pending.wait(wait, at, durable));
         !found

@@ -2,6 +2,7 @@
 //!
 //! Always true here: what has no place in the program's sources has its address.
 
+mod timeline;
 mod wasted;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,23 +41,7 @@ pub fn of(
     let mut bugs = bugs(done, &pools);
     number_ids(&mut bugs);
     let wasted = wasted::of(asked, surveyed, done, observer)?;
-    let mut notices = done.notices.clone();
-    let stores = (done.causes.values()).flat_map(|(cause, _)| cause.lost.iter().chain(&cause.kept));
-    let places = stores.map(|one| &one.stack).chain(wasted.stacks.values());
-    notices.extend(nameless(places.flatten()));
-    notices.extend(unsynchronised(surveyed));
-    if done.unjudged > 0 {
-        notices.push(format!(
-            "at {} failure points several operations were under way: the dump was not compared there",
-            done.unjudged
-        ));
-    }
-    notices.extend(done.not_compared.iter().map(|(missing, count)| {
-        format!(
-            "at {count} failure points {}: what is shown there was not held against the program",
-            missing.words()
-        )
-    }));
+    let notices = notices(surveyed, done, &wasted);
     Ok(json!({
         "program": asked.request.program,
         "model": asked.model,
@@ -95,6 +80,28 @@ pub fn of(
         "limited": done.limited,
         "interrupted": done.interrupted,
     }))
+}
+
+/// What else there is to say.
+fn notices(surveyed: &Surveyed, done: &Done, wasted: &wasted::Report) -> Vec<String> {
+    let mut notices = done.notices.clone();
+    let stores = (done.causes.values()).flat_map(|(cause, _)| cause.involved());
+    let places = stores.map(|one| &one.stack).chain(wasted.stacks.values());
+    notices.extend(nameless(places.flatten()));
+    notices.extend(unsynchronised(surveyed));
+    if done.unjudged > 0 {
+        notices.push(format!(
+            "at {} failure points several operations were under way: the dump was not compared there",
+            done.unjudged
+        ));
+    }
+    notices.extend(done.not_compared.iter().map(|(missing, count)| {
+        format!(
+            "at {count} failure points {}: what is shown there was not held against the program",
+            missing.words()
+        )
+    }));
+    notices
 }
 
 /// All bugs.
@@ -203,6 +210,7 @@ fn bug(cause: &Cause, (points, symptoms): (u64, &BTreeSet<&String>), pools: &[Po
             "stack": at,
             "in_recovery": cause.in_recovery.as_ref().map(|(which, ..)| which.name()),
         },
+        "timeline": timeline::of(cause, pools),
         "symptoms": symptoms,
         "points": points,
         "state": replay::state_of(cause).to_string(),

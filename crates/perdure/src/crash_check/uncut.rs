@@ -15,6 +15,7 @@ use super::places::{Known, Names, Place};
 use super::record::{Keeps, Recorder, Seen};
 use super::recovery::Life;
 use super::rules::Model;
+use super::windows::{Event, Window};
 use crate::call_stack;
 use crate::error::Error;
 use crate::functional::{At, Engine, Functional, Stop, Unwatched, Watcher, World};
@@ -167,17 +168,13 @@ impl Uncut {
         Ok(stacks_and_parts(self.boot()?, at, words))
     }
 
-    /// What makes stores durable, by how much was retired before each, where something does.
-    pub fn fates(&self, stores: BTreeSet<u64>) -> Result<BTreeMap<u64, At>, Error> {
-        let keeps = Keeps {
-            fates: Arc::new(stores),
-            ..Keeps::default()
-        };
+    /// Runs it to its end, to keep some of it: who has watched it.
+    pub fn recorded(&self, keeps: Keeps) -> Result<Recorder, Error> {
         let mut following = self.follow(Arc::new(keeps))?;
         while !following.over {
             following.go_on(|_, _| true)?;
         }
-        Ok(following.recorder.fates().clone())
+        Ok(following.recorder)
     }
 }
 
@@ -213,6 +210,22 @@ pub fn stacks_and_parts(
         }
     });
     (stacks, parts)
+}
+
+/// What is seen through a window of a machine that goes on from here, so far.
+pub fn seen_through(
+    mut machine: Functional,
+    model: Model,
+    (window, until): (Window, u64),
+) -> Vec<Event> {
+    let keeps = Keeps {
+        windows: Arc::new(vec![window]),
+        ..Keeps::default()
+    };
+    let mut recorder = Recorder::new(model, machine.pool.clone(), Arc::new(keeps));
+    let mut engine = Engine::default();
+    while machine.run(&mut recorder, &mut engine, until) == Stop::Watcher {}
+    recorder.windows.events().pop().unwrap_or_default()
 }
 
 /// Lets a machine go on, and looks at it at these counts of retired instructions.

@@ -83,7 +83,7 @@ impl Campaign<'_> {
                 let mut causes: BTreeMap<Outline, Option<Cause>> = BTreeMap::new();
                 for (outline, failed) in explored.failures.iter().take(INNER_CAUSES) {
                     let cause = cause::find(&explorer, &choices, failed, engine)?;
-                    let cause = cause.map(|cause| cause.within(inner));
+                    let cause = cause.map(|cause| cause.within(inner, model));
                     causes.insert(outline.clone(), cause);
                 }
                 Ok(Within { explored, causes })

@@ -192,7 +192,7 @@ impl Follower {
 }
 
 /// Who does something, and when.
-fn at(hart: usize, pc: u64, moment: usize, by_kernel: bool) -> At {
+pub fn at(hart: usize, pc: u64, moment: usize, by_kernel: bool) -> At {
     At {
         thread: ThreadId(u32::try_from(hart).unwrap_or(u32::MAX)),
         pc,

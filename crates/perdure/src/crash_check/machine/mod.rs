@@ -254,8 +254,7 @@ fn name_places(uncut: &Uncut, done: &mut Done) -> Result<(), Error> {
         Some(*retired)
     };
     let moments = |cause: &Cause| -> Vec<(u64, u64)> {
-        let involved = cause.lost.iter().chain(&cause.kept);
-        let at = involved.flat_map(|one| [one.store.at, one.last]);
+        let at = (cause.involved()).flat_map(|one| [one.store.at, one.last]);
         let at = at.chain([cause.at]).filter(|at| at.pc != 0);
         at.filter_map(|at| Some((at.retired, retired(at.pc, cause.operation)?)))
             .collect()

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::watched::{Heard, Ordered};
 
@@ -19,9 +20,10 @@ use super::super::record::{Keeps, Point};
 use super::super::recovery::{End, Recoveries, Which};
 use super::super::rules::Model;
 use super::super::uncut::Mapped;
+use super::super::windows::{Event, Windows};
 use super::super::{Asked, Prepared, refused};
 use super::Made;
-use super::follow::{Follower, known_at};
+use super::follow::{Follower, at, known_at};
 use super::swarm::Round;
 use super::timed::{Left, Run, Timed, When};
 use crate::error::Error;
@@ -226,6 +228,9 @@ impl<'s> Session<'s> {
             }))
         })?;
         self.tell_orders(causes.iter_mut().flatten());
+        for cause in causes.iter_mut().flatten() {
+            cause.events = self.events(cause);
+        }
         let all = first.into_iter().zip(causes);
         Ok(all
             .map(|((outline, (count, _)), cause)| (outline, (count, cause)))
@@ -256,6 +261,28 @@ impl<'s> Session<'s> {
                 cause.defect = Defect::WrongOrder;
             }
         }
+    }
+
+    /// Flushes and fences around the stores of a cause that the program knew of when power was cut.
+    fn events(&self, cause: &Cause) -> Vec<Event> {
+        let window = cause.window([].iter());
+        let mut windows = Windows::new(Model::Machine, &[window]);
+        let cycle = cause.cut.as_ref().map(|cut| cut.when.cycle);
+        let until = cause.at.retired as usize;
+        for (moment, heard) in self.run.log.iter().enumerate().take(until) {
+            let ahead = self.known[moment] > cycle;
+            match *heard {
+                Heard::Ordered(Ordered::Persisted { hart, line }) => {
+                    let at = at(hart, 0, moment, false);
+                    windows.flushes(line * LINE_BYTES as u64, None, &at, cause.point);
+                }
+                Heard::Ordered(Ordered::Fenced { hart, .. }) if !ahead => {
+                    windows.fences(None, &at(hart, 0, moment, false), cause.point);
+                }
+                _ => {}
+            }
+        }
+        windows.events().pop().unwrap_or_default()
     }
 
     /// When stores are durable at the latest, by their moments: the moment of the fence, and its cycle.

@@ -1,0 +1,149 @@
+//! A bug in the order in which it happens: its stores, the flushes and fences around them, and power fails.
+//!
+//! Always true here: stores are named by their places among all that a bug has lost and kept, in this order.
+
+use std::collections::BTreeSet;
+
+use perdure_linux::pools::Pool;
+use serde_json::{Value, json};
+
+use super::super::cause::{Cause, Defect, Involved};
+use super::super::places::{Place, innermost};
+use super::super::windows::Event;
+use super::within;
+use crate::functional::At;
+
+/// What comes first of what the same instruction does, or is to do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// It belongs before that.
+    Before,
+    Store,
+    /// It belongs behind the store.
+    Behind,
+    Event,
+    Power,
+}
+
+/// Something that happens, when.
+type Moment = (u64, Turn, Value);
+
+/// All of it.
+pub fn of(cause: &Cause, pools: &[Pool]) -> Vec<Value> {
+    let stores: Vec<&Involved> = cause.involved().collect();
+    let mut moments: Vec<Moment> = Vec::new();
+    for (number, one) in stores.iter().enumerate() {
+        let kind = if number < cause.lost.len() {
+            "lost"
+        } else {
+            "kept"
+        };
+        let place = innermost(&one.stack);
+        let mut value = moment(kind, &one.store.at, &[number], place);
+        let offset = u64::from(one.store.mask.trailing_zeros());
+        locate(&mut value, one.line + offset, pools);
+        moments.push((one.store.at.retired, Turn::Store, value));
+    }
+    moments.extend(events(cause, &stores, pools));
+    moments.extend(missing(cause));
+    let place = innermost(cause.stack.as_deref().unwrap_or_default());
+    let power = moment("power", &cause.at, &[], place);
+    moments.push((cause.at.retired, Turn::Power, power));
+    moments.sort_by_key(|(retired, turn, _)| (*turn == Turn::Power, *retired, *turn));
+    moments.into_iter().map(|(.., value)| value).collect()
+}
+
+fn moment(kind: &str, at: &At, stores: &[usize], place: Option<&Place>) -> Value {
+    json!({
+        "kind": kind,
+        "instruction": at.retired,
+        "thread": at.thread.0,
+        "place": place,
+        "caller": null,
+        "by": null,
+        "waits": null,
+        "times": null,
+        "stores": stores,
+        "pool": null,
+        "offset": null,
+    })
+}
+
+fn locate(value: &mut Value, address: u64, pools: &[Pool]) {
+    if let Some((pool, offset)) = within(pools, address) {
+        (value["pool"], value["offset"]) = (json!(pool), json!(offset));
+    }
+}
+
+/// Flushes of the stores' lines and fences, from the first store on, or from the flush that came too early.
+fn events(cause: &Cause, stores: &[&Involved], pools: &[Pool]) -> Vec<Moment> {
+    let lines: BTreeSet<u64> = stores.iter().map(|one| one.line).collect();
+    let first = stores.iter().map(|one| one.store.at.retired).min();
+    // Those around other stores were looked for, too, in case they were told with these.
+    let is_told = |event: &&Event| {
+        let concerns = event.line.is_none_or(|line| lines.contains(&line));
+        let is_early = cause.defect == Defect::FlushTooEarly;
+        concerns && (is_early || first.is_some_and(|first| event.at.retired >= first))
+    };
+    let value = |event: &Event| {
+        let kind = event.line.map_or("fence", |_| "flush");
+        let of_line =
+            |(number, one): (usize, &&Involved)| (Some(one.line) == event.line).then_some(number);
+        let numbers: Vec<usize> = (stores.iter().enumerate()).filter_map(of_line).collect();
+        let numbers = if event.times.is_some() {
+            Vec::new()
+        } else {
+            numbers
+        };
+        let mut value = moment(kind, &event.at, &numbers, event.places.first());
+        value["caller"] = json!(event.places.get(1));
+        value["by"] = json!(event.by);
+        value["waits"] = json!(event.waits);
+        value["times"] = json!(event.times);
+        if let (Some(line), None) = (event.line, event.times) {
+            locate(&mut value, line, pools);
+        }
+        (event.at.retired, Turn::Event, value)
+    };
+    cause.events.iter().filter(is_told).map(value).collect()
+}
+
+/// What is not there, where it would go, as far as that is known.
+fn missing(cause: &Cause) -> Vec<Moment> {
+    let lost: Vec<usize> = (0..cause.lost.len()).collect();
+    let made = |one: &&Involved| one.store.at.retired;
+    let kept = || cause.kept.iter();
+    match cause.defect {
+        Defect::MissingFlush | Defect::FlushTooEarly => (cause.lost.iter().enumerate())
+            .map(|(number, one)| {
+                let value = moment("missing-flush", &one.last, &[number], one.behind.as_ref());
+                (one.last.retired, Turn::Behind, value)
+            })
+            .collect(),
+        Defect::MissingFence => {
+            let last = cause.lost.iter().map(|one| made(&one)).max();
+            let next = kept().filter(|one| Some(made(one)) > last).min_by_key(made);
+            before("missing-fence", &lost, next)
+        }
+        Defect::WrongOrder => {
+            let first = cause.lost.iter().map(|one| made(&one)).min();
+            let too_early = |one: &&Involved| first.is_some_and(|first| made(one) < first);
+            before(
+                "missing-order",
+                &lost,
+                kept().filter(too_early).min_by_key(made),
+            )
+        }
+        Defect::Torn | Defect::NotRecoverable => Vec::new(),
+    }
+}
+
+/// What belongs before a store, if there is one.
+fn before(kind: &str, lost: &[usize], next: Option<&Involved>) -> Vec<Moment> {
+    let next = next.into_iter();
+    next.map(|one| {
+        let value = moment(kind, &one.store.at, lost, None);
+        (one.store.at.retired, Turn::Before, value)
+    })
+    .collect()
+}
