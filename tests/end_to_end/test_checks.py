@@ -175,13 +175,49 @@ def test_what_is_done_for_nothing_is_told_with_the_machine_s_cycles(
     rows = {(row["what"], row["place"]["function"]): row for row in report["waste"]}
     flushed = rows["flush-of-clean-line", "persist"]
     costs = report["uncut"]["costs"]
-    assert 0 < flushed["cycles"] < costs["flush_cycles"] < costs["cycles"]
+    assert flushed["cycles"] <= costs["flush_cycles"] < costs["fence_cycles"] < costs["cycles"]
     assert 0 < flushed["count"] < costs["flushes"]
     # The rest of a string of zeros.
     unread = rows["never-read", "recover"]
     assert unread["place"]["line"] == line_of("strncpy(pool->mistake")
     machine = perdure.Machine(machine="x86-pm", design="ideal", pmem=tmp_path)
     assert machine.run([PUSHES, POOL, "6"]).sim.cycles == costs["cycles"]
+
+
+FLUSHES_IN_A_ROW = """
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "perdure.h"
+
+int main(void)
+{
+    const size_t bytes = 256 << 10;
+    const int file = open("/pmem/x", O_RDWR | O_CREAT, 0600);
+    if (ftruncate(file, bytes) != 0) {
+        return 2;
+    }
+    char *pool = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    memset(pool, 1, bytes);
+    perdure_clean_range(pool, bytes);
+    perdure_sfence();
+    return 0;
+}
+"""
+"""Thousands of lines, each of which is flushed, and one fence for all of them."""
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_flushes_that_overlap_cost_no_more_than_the_run(
+    in_order: bool, command: Command, compiled: Callable[[str], str]
+) -> None:
+    core = ("--set", "core.model=in-order", "--set", "l1d.latency_cycles=1") if in_order else ()
+    line = ("check", *core, "--states", "1", "--json", "-", "--", compiled(FLUSHES_IN_A_ROW))
+    ended = command(*line)
+    costs = json.loads(ended.stdout)["uncut"]["costs"]
+    assert costs["flushes"] == 4096
+    assert 4096 < costs["flush_cycles"] + costs["fence_cycles"] < costs["cycles"]
 
 
 def test_recovery_that_cannot_be_cut_is_found_by_cutting_it(command: Command) -> None:

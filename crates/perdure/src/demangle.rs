@@ -11,11 +11,16 @@ pub fn rust(name: &str) -> Option<String> {
     Some(format!("{name:#}"))
 }
 
+/// What `std::string` stands for, in every name that has one.
+const STRING: &str =
+    "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >";
+
 /// A name of C++'s, with the types of parameters, without that of the result.
 pub fn cpp(name: &str) -> Option<String> {
     let symbol = cpp_demangle::Symbol::new(name).ok()?;
     let options = DemangleOptions::new().no_return_type();
-    symbol.demangle_with_options(&options).ok()
+    let name = symbol.demangle_with_options(&options).ok()?;
+    Some(name.replace(STRING, "std::string"))
 }
 
 /// The name for people.
@@ -33,6 +38,10 @@ mod tests {
     fn names_are_as_their_languages_write_them() {
         for (mangled, name) in [
             ("_ZN4list4pushEml", "list::push(unsigned long, long)"),
+            (
+                "_Z3putRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+                "put(std::string const&)",
+            ),
             ("_ZN12_GLOBAL__N_14fillEv", "(anonymous namespace)::fill()"),
             ("_ZN4list4Node4fill17h0123456789abcdefE", "list::Node::fill"),
             ("_RNvNtCs1234_4list4node4fill", "list::node::fill"),
