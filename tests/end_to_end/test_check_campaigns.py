@@ -11,11 +11,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE_SECONDS, PROGRAMS, Command, built
+from conftest import PATIENCE_SECONDS, PROGRAMS, Command, Terminal, built
 
 pytestmark = pytest.mark.usefixtures("programs")
 
@@ -64,6 +65,56 @@ def test_a_check_goes_on_where_a_limit_ended_it(
     assert explored[-1] < whole["points"]["explored"]
     assert check(command, "90", mistake, options=(*DUMP, *kept)) == whole
     assert check(command, "90", mistake, options=(*DUMP, *kept)) == whole
+
+
+WAITS = """
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "perdure.h"
+
+int main(int count, char **words)
+{
+    (void)words;
+    const int file = open("/pmem/x", O_RDWR | O_CREAT, 0600);
+    if (ftruncate(file, 4096) != 0) {
+        return 2;
+    }
+    volatile uint64_t *pool = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    while (count > 1 && pool[0] != pool[8]) {
+    }
+    for (int turn = 0; count == 1 && turn < 20; turn++) {
+        for (int line = 0; line < 2; line++) {
+            pool[8 * line]++;
+            perdure_clwb(&pool[8 * line]);
+            perdure_sfence();
+        }
+    }
+    return 0;
+}
+"""
+"""Recovery waits forever at every second failure point, and in many states of the others."""
+
+
+def test_ctrl_c_is_heard_while_recoveries_hang(
+    compiled: Callable[[str], Path], terminal: Terminal, tmp_path: Path
+) -> None:
+    program, written = str(compiled(WAITS)), tmp_path / "report.json"
+    options = ["--patience", "100000000", "--jobs", "1", "--json", str(written)]
+    script = str(Path(sys.executable).with_name("perdure"))
+    line = [script, "check", *options, "--", program]
+    with subprocess.Popen(
+        [*line, "--then", program, "recover"], cwd=tmp_path, env=terminal.environment,
+        stdout=subprocess.PIPE, stderr=terminal.device, text=True,
+    ) as process:  # fmt: skip
+        terminal.wait_for("failure points")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 130
+    report = json.loads(written.read_text())
+    # All of them are one batch.
+    assert report["interrupted"] and report["points"]["found"] == 40
+    assert report["points"]["explored"] < 40
 
 
 def test_a_check_goes_on_after_it_was_interrupted(command: Command, tmp_path: Path) -> None:

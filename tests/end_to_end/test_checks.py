@@ -210,7 +210,7 @@ int main(void)
 
 @pytest.mark.parametrize("in_order", [True, False])
 def test_flushes_that_overlap_cost_no_more_than_the_run(
-    in_order: bool, command: Command, compiled: Callable[[str], str]
+    in_order: bool, command: Command, compiled: Callable[[str], Path]
 ) -> None:
     core = ("--set", "core.model=in-order", "--set", "l1d.latency_cycles=1") if in_order else ()
     line = ("check", *core, "--states", "1", "--json", "-", "--", compiled(FLUSHES_IN_A_ROW))
@@ -346,7 +346,7 @@ def test_power_fails_before_each_flush_that_needs_no_fence(
 
 @pytest.mark.parametrize(("how", "status"), [("flush", 0), ("msync", 0), ("nothing", 1)])
 def test_a_pool_without_map_sync_is_there_and_a_note_says_so(
-    how: str, status: int, command: Command, compiled: Callable[[str], str]
+    how: str, status: int, command: Command, compiled: Callable[[str], Path]
 ) -> None:
     program = compiled(WITHOUT_MAP_SYNC)
     checked = ("check", "--json", "-", "--cuts", "20")

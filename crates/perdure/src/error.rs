@@ -52,6 +52,9 @@ pub enum Error {
     /// From a snapshot store or a replica.
     #[error(transparent)]
     Snapshots(Box<dyn std::error::Error + Send + Sync>),
+    /// The user has stopped something of which half is nothing.
+    #[error("interrupted")]
+    Interrupted,
     /// A part of the simulator panicked: a defect, and nobody's verdict.
     #[error("this is a defect in the simulator: {0} has failed")]
     Panicked(&'static str),

@@ -253,12 +253,14 @@ fn explorer<'e>(
     asked: &Asked,
     uncut: &Uncut,
     (recoveries, expected): (&'e Recoveries, &'e Expected),
+    observer: &'e dyn Observer,
 ) -> Explorer<'e> {
     Explorer {
         recoveries,
         expected,
         states: asked.states_at_a_point(),
         seed: asked.seed(),
+        observer,
         schedule: uncut.number,
     }
 }
@@ -307,7 +309,7 @@ impl Campaign<'_> {
             }
             // Points before these were explored when the check was interrupted.
             let mut known = std::mem::take(&mut before);
-            let share = self.share_of(points);
+            let share = self.book.shares.of_points(points);
             if share.len() < points.len() {
                 known = 0;
             }
@@ -328,18 +330,6 @@ impl Campaign<'_> {
         self.book.done.limited =
             !self.book.done.interrupted && self.book.done.points < self.book.done.planned;
         Ok(())
-    }
-
-    /// Those of some points that are explored here.
-    fn share_of(&self, points: &[usize]) -> Vec<usize> {
-        let shares = &self.book.shares;
-        let part = shares.part.filter(|_| shares.only_points);
-        let is_mine = |place: usize| part.is_none_or(|part| part.has(place as u64));
-        let mine = points
-            .iter()
-            .enumerate()
-            .filter(|(place, _)| is_mine(*place));
-        mine.map(|(_, &number)| number).collect()
     }
 
     /// Whether there is time for more, of which these come next.
@@ -444,6 +434,7 @@ impl Campaign<'_> {
             .map(|point| Choices::new(point, model))
             .collect();
         let visited = self.visit(&choices)?;
+        let choices = &choices[..visited.len()];
         let mut new: Vec<(&Choices, &Failed, Outline)> = Vec::new();
         for (choices, one) in choices.iter().zip(&visited) {
             self.count_compared(choices.point);
@@ -457,7 +448,7 @@ impl Campaign<'_> {
         }
         if !self.book.shares.only_points {
             self.find_causes(new)?;
-            let inner = self.inner_points(&choices, &visited)?;
+            let inner = self.inner_points(choices, &visited)?;
             self.explore_inner(&inner)?;
         }
         let done = &self.book.done;
@@ -478,7 +469,12 @@ impl Campaign<'_> {
         let room = CAUSES.saturating_sub(done.causes.len());
         done.unexplained += new.len().saturating_sub(room) as u64;
         new.truncate(room);
-        let explorer = explorer(self.asked, self.uncut, (&self.recoveries, &self.expected));
+        let explorer = explorer(
+            self.asked,
+            self.uncut,
+            (&self.recoveries, &self.expected),
+            self.observer,
+        );
         let run = self.uncut.number;
         let causes = shares.causes.map(
             (shares.part, self.asked.jobs()),

@@ -18,6 +18,7 @@ use super::recovery::{Apart, Came, Life, Recoveries, UnderWay, Which};
 use super::rules::Model;
 use crate::error::Error;
 use crate::functional::{Engine, Pool};
+use crate::observer::Observer;
 
 /// Kinds of failures that are kept of a point.
 const FAILURES_MAX: usize = 24;
@@ -160,12 +161,14 @@ pub struct Explorer<'e> {
     pub states: u64,
     /// For those that are sampled.
     pub seed: u64,
+    /// Who may stop it.
+    pub observer: &'e dyn Observer,
     /// The order of the threads, among those that are tried.
     pub schedule: u64,
 }
 
 impl Explorer<'_> {
-    /// Explores a point.
+    /// Explores a point, to its end unless the user stops that.
     pub fn explore(&self, choices: &Choices, engine: &mut Engine) -> Result<Explored, Error> {
         let mut explored = Explored {
             exhaustive: choices.all,
@@ -193,6 +196,9 @@ impl Explorer<'_> {
         let mut left = self.states;
         explored.alike = 0;
         while left > 0 && explored.alike < ALIKE_MAX {
+            if self.observer.interrupted() {
+                return Err(Error::Interrupted);
+            }
             // What is left can all be finished: depth first. Else whichever chance picks.
             let next = if waiting.len() as u64 <= left {
                 waiting.pop()

@@ -366,6 +366,7 @@ fn found(
         expected,
         states: 1,
         seed: 0,
+        observer: &Unobserved,
         schedule: 0,
     };
     let mut wrong = None;

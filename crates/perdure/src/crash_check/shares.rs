@@ -83,7 +83,7 @@ impl<K: Clone + Ord, V: Clone + Send> Kind<K, V> {
         self.known.insert(key, answer);
     }
     /// What work on each item comes to, by so many host threads; none where somebody else does it, who has
-    /// not told of it yet.
+    /// not told of it yet, or where the user has stopped it.
     pub fn map<I: Sync>(
         &mut self,
         (part, jobs): (Option<Part>, usize),
@@ -100,9 +100,14 @@ impl<K: Clone + Ord, V: Clone + Send> Kind<K, V> {
                 self.dealt += 1;
             }
         }
-        let done = parallel::map(jobs, &open, |item| work(item))?;
+        let done = parallel::map(jobs, &open, |item| match work(item) {
+            Err(Error::Interrupted) => Ok(None),
+            other => other.map(Some),
+        })?;
         for (item, answer) in open.into_iter().zip(done) {
-            self.learn(key(item), answer);
+            if let Some(answer) = answer {
+                self.learn(key(item), answer);
+            }
         }
         Ok(items.iter().map(|item| self.take(&key(item))).collect())
     }
@@ -199,6 +204,17 @@ impl Shares {
             asked.minutes.is_none_or(|most| minutes < most)
         };
         has_time && !done.interrupted && most_states.is_none_or(|states| done.states < states)
+    }
+
+    /// Those of some points that are explored here.
+    pub fn of_points(&self, points: &[usize]) -> Vec<usize> {
+        let part = self.part.filter(|_| self.only_points);
+        let is_mine = |place: usize| part.is_none_or(|part| part.has(place as u64));
+        let mine = points
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| is_mine(*place));
+        mine.map(|(_, &number)| number).collect()
     }
 
     /// What is counted, for people.

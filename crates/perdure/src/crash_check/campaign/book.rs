@@ -15,6 +15,8 @@ pub struct Book {
     pub done: Done,
     /// Who does what, and what others have told.
     pub shares: Shares,
+    /// What follows from points that were explored has been stopped: that is no moment to go on from.
+    pub is_torn: bool,
     keeper: Option<Keeper>,
 }
 
@@ -30,6 +32,7 @@ impl Book {
         };
         Ok(Self {
             done,
+            is_torn: false,
             keeper: keeper.filter(|_| shares.part.is_none()),
             shares,
         })
@@ -38,8 +41,8 @@ impl Book {
     /// Writes what was done where it is kept.
     pub(super) fn keep(&mut self, is_last: bool) -> Result<(), Error> {
         match &mut self.keeper {
-            Some(keeper) => keeper.write(&self.done, is_last),
-            None => Ok(()),
+            Some(keeper) if !self.is_torn => keeper.write(&self.done, is_last),
+            _ => Ok(()),
         }
     }
 }

@@ -67,9 +67,19 @@ impl Campaign<'_> {
         let model = self.asked.model;
         let explorer = Explorer {
             states: self.asked.states_at_a_point() / 4 + 1,
-            ..explorer(self.asked, self.uncut, (&self.recoveries, &self.expected))
+            ..explorer(
+                self.asked,
+                self.uncut,
+                (&self.recoveries, &self.expected),
+                self.observer,
+            )
         };
-        let Book { done, shares, .. } = &mut *self.book;
+        let Book {
+            done,
+            shares,
+            is_torn,
+            ..
+        } = &mut *self.book;
         let run = self.uncut.number;
         let key = |inner: &Inner| {
             let within = (inner.which, inner.found.clone(), inner.number);
@@ -89,6 +99,8 @@ impl Campaign<'_> {
                 Ok(Within { explored, causes })
             })
         })?;
+        // Who goes on from what is kept explores these again.
+        *is_torn |= shares.part.is_none() && found.iter().any(Option::is_none);
         let found = inner.iter().zip(found);
         for (one, found) in found.filter_map(|(one, found)| Some((one, found?))) {
             let Within { explored, causes } = found;

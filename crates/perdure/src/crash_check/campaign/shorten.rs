@@ -74,7 +74,12 @@ impl Campaign<'_> {
         tries: &[Try],
         shorter: &mut BTreeMap<Key, Cause>,
     ) -> Result<(), Error> {
-        let explorer = explorer(self.asked, self.uncut, (&self.recoveries, &self.expected));
+        let explorer = explorer(
+            self.asked,
+            self.uncut,
+            (&self.recoveries, &self.expected),
+            self.observer,
+        );
         let choices: BTreeMap<u64, Choices> = (points.iter())
             .map(|point| (point.number, Choices::new(point, self.asked.model)))
             .collect();

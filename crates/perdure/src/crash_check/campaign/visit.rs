@@ -36,11 +36,16 @@ pub fn well<'c>(choices: &'c Choices, explored: &'c Explored) -> impl Iterator<I
 }
 
 impl Campaign<'_> {
-    /// Visits points.
+    /// Visits points; the first of them, if the user stops it.
     pub(super) fn visit(&mut self, choices: &[Choices]) -> Result<Vec<Visited>, Error> {
         let room = READ.saturating_sub(self.book.done.points);
         let nearest = self.book.shares.of_limit(room) as usize;
-        let explorer = explorer(self.asked, self.uncut, (&self.recoveries, &self.expected));
+        let explorer = explorer(
+            self.asked,
+            self.uncut,
+            (&self.recoveries, &self.expected),
+            self.observer,
+        );
         let (recoveries, model, jobs) = (&self.recoveries, self.asked.model, self.asked.jobs());
         let nested = self.asked.nested;
         let numbered: Vec<(usize, &Choices)> = choices.iter().enumerate().collect();
@@ -65,7 +70,10 @@ impl Campaign<'_> {
                 })
             },
         )?;
-        let visited: Vec<Visited> = visited.into_iter().flatten().collect();
+        let visited: Vec<Visited> = visited.into_iter().map_while(|one| one).collect();
+        if visited.len() < choices.len() {
+            (self.book.done.interrupted, self.book.is_torn) = (true, true);
+        }
         for (one, choices) in visited.iter().zip(choices).take(room as usize) {
             match &one.read {
                 Some(read) => self.book.done.read.merge(read),

@@ -28,7 +28,7 @@ use super::swarm::Round;
 use super::timed::{Left, Run, Timed, When};
 use crate::error::Error;
 use crate::functional::{Engine, Pool};
-use crate::observer::Observer;
+use crate::observer::{Observer, Unobserved};
 use crate::parallel;
 
 /// A machine that has run once.
@@ -168,6 +168,7 @@ impl<'s> Session<'s> {
             expected,
             states: 1,
             seed: self.asked.seed(),
+            observer: &Unobserved,
             schedule: self.round.number,
         }
     }
