@@ -145,9 +145,18 @@ def lines(report: Check, new: set[str]) -> Iterator[tuple[str, str]]:
         yield from _styled(more)
     yield from _wasted(report)
     yield from _on_machine(report)
-    if not report["bugs"]:
+    if ended := _ended(report):
         yield "", ""
-        yield "no bug found" + ("" if not report["limited"] else ", as far as was looked"), ""
+        yield ended, ""
+
+
+def _ended(report: Check) -> str:
+    """What there is to say in the end: that nothing was found, or that there may be more."""
+    early = "interrupted: " if report["interrupted"] else ""
+    if report["bugs"]:
+        return f"{early}there may be more" if early else ""
+    whole = not (early or report["limited"])
+    return f"{early}no bug found{'' if whole else ', as far as was looked'}"
 
 
 def seen(report: Check) -> Iterator[str]:

@@ -245,7 +245,17 @@ def test_machines_that_were_cut_are_told():
 
 def test_nothing_found_is_said_as_far_as_was_looked():
     lines = [line for line, _ in check_reports.lines({**REPORT, "bugs": []}, set())]
-    assert lines[-1].endswith("no bug found, as far as was looked")
+    assert lines[-1] == "no bug found, as far as was looked"
+    whole = {**REPORT, "bugs": [], "limited": False}
+    assert [line for line, _ in check_reports.lines(whole, set())][-1] == "no bug found"
+
+
+def test_what_was_interrupted_says_so():
+    report = {**REPORT, "limited": False, "interrupted": True}
+    lines = [line for line, _ in check_reports.lines(report, {"a"})]
+    assert lines[-1] == "interrupted: there may be more"
+    lines = [line for line, _ in check_reports.lines({**report, "bugs": []}, set())]
+    assert lines[-1] == "interrupted: no bug found, as far as was looked"
 
 
 def test_sarif_has_places_and_fingerprints():
