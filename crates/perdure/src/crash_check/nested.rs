@@ -47,7 +47,7 @@ fn watch(
 ) -> (Vec<Point>, Vec<(u64, u64)>) {
     let mut recorder = Recorder::new(model, machine.pool.clone(), Arc::new(keeps));
     let mut stacks = Vec::new();
-    recoveries.with_engine(|engine| {
+    recoveries.with_watching_engine(|engine| {
         while let Stop::Watcher = machine.run(&mut recorder, engine, recoveries.patience) {
             let seen = recorder.seen.drain(..);
             stacks.extend(seen.map(|seen| (seen.number, stack_digest(machine))));

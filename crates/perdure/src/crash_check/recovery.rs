@@ -142,8 +142,8 @@ pub struct Recoveries {
     pub patience: u64,
     /// Those of the lives of that table that have not read a pool.
     untouched: Mutex<BTreeMap<(Which, u64), Arc<Template>>>,
-    /// What was decoded, for whoever runs one next.
-    engines: Mutex<Vec<Engine>>,
+    /// What was decoded, for whoever runs one next; and for whoever watches one, which takes other ways.
+    engines: [Mutex<Vec<Engine>>; 2],
     /// How much may wait.
     pub memory: Memory,
     /// Numbers of tables that no run of the program has; they are never shown.
@@ -201,7 +201,7 @@ impl Recoveries {
             programs,
             patience,
             untouched: Mutex::default(),
-            engines: Mutex::default(),
+            engines: Default::default(),
             memory,
             tables: AtomicU64::new(1 << 32),
         }
@@ -215,12 +215,12 @@ impl Recoveries {
 
     /// Does something with an engine, which knows what others of its kind have run.
     pub fn with_engine<T>(&self, work: impl FnOnce(&mut Engine) -> T) -> T {
-        let engines = || self.engines.lock().unwrap_or_else(PoisonError::into_inner);
-        let engine = engines().pop();
-        let mut engine = engine.unwrap_or_default();
-        let done = work(&mut engine);
-        engines().push(engine);
-        done
+        with_one(&self.engines[0], work)
+    }
+
+    /// The same, to watch for failure points.
+    pub fn with_watching_engine<T>(&self, work: impl FnOnce(&mut Engine) -> T) -> T {
+        with_one(&self.engines[1], work)
     }
 
     /// A number for a table of pools that has none.
@@ -315,6 +315,16 @@ impl Recoveries {
         };
         life.live_out(engine, self.patience)
     }
+}
+
+/// Does something with one of these engines, or with a new one that then is one of them.
+fn with_one<T>(engines: &Mutex<Vec<Engine>>, work: impl FnOnce(&mut Engine) -> T) -> T {
+    let engines = || engines.lock().unwrap_or_else(PoisonError::into_inner);
+    let engine = engines().pop();
+    let mut engine = engine.unwrap_or_default();
+    let done = work(&mut engine);
+    engines().push(engine);
+    done
 }
 
 /// Memory with the newest version of each of these lines.
