@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from corpus import FOLDER, bugs_of, measure
+from corpus import CORRECT, FOLDER, Asked, measure_each
 
 from perdure import Machine, PerdureError, checking
 from perdure.check_results import Bug, Check
@@ -29,7 +28,6 @@ ORDERS = 16
 THREADS = {"list-lock-free": ("--threads", "3", "--operations", "120")}
 """Where one thread relies on another it takes a third to see that, and many orders of turns. Where
 operations overlap no dump is compared, so that there is none to run; nor does power fail twice."""
-CORRECT = "-"
 
 
 def subject_of(
@@ -76,7 +74,7 @@ def named(bugs: Iterable[Bug]) -> set[tuple[str, int]]:
     return places
 
 
-def line_of(asked: tuple[Path, Sequence[str], str]) -> str:
+def line_of(asked: Asked) -> str:
     """The line of a bug, or of the correct program."""
     program, arguments, bug = asked
     subject = subject_of(program, arguments, bug)
@@ -88,16 +86,5 @@ def line_of(asked: tuple[Path, Sequence[str], str]) -> str:
     return f"{program.name} {bug} {verdict(bug, report)} {states} {seconds:.1f}"
 
 
-def main() -> int:
-    """The command."""
-    with ProcessPoolExecutor() as workers:
-
-        def lines_of(program: Path, arguments: Sequence[str]) -> Iterator[str]:
-            bugs = [CORRECT, *bugs_of(program)]
-            return workers.map(line_of, [(program, arguments, bug) for bug in bugs])
-
-        return measure("Measures what a check finds of planted bugs.", FIGURES, lines_of)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(measure_each("Measures what a check finds of planted bugs.", FIGURES, line_of))

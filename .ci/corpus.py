@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import TypeAlias
 
 from perdure import Machine, capture
 from perdure.experiments.toml import Table
@@ -24,6 +26,10 @@ def bugs_of(program: Path) -> list[str]:
         machine = Machine(machine="x86-pm", design="ideal", pmem=Path(pools))
         machine.run([program, "--bugs"], passthrough=True)
     return [line.split("\t")[0] for line in output.content.decode().splitlines()]
+
+
+CORRECT = "-"
+"""In place of a bug: the program without any."""
 
 
 def measure(
@@ -47,3 +53,18 @@ def measure(
         kept.sort(key=lambda line: order.index(line.split()[0]))
         figures.write_text("\n".join(kept) + "\n")
     return 0
+
+
+Asked: TypeAlias = tuple[Path, Sequence[str], str]
+"""A program, its usual arguments, and a bug."""
+
+
+def measure_each(description: str, figures: Path, line_of: Callable[[Asked], str]) -> int:
+    """The same where the correct program and each bug have a line, measured at the same time."""
+    with ProcessPoolExecutor() as workers:
+
+        def lines_of(program: Path, arguments: Sequence[str]) -> Iterator[str]:
+            bugs = [CORRECT, *bugs_of(program)]
+            return workers.map(line_of, [(program, arguments, bug) for bug in bugs])
+
+        return measure(description, figures, lines_of)

@@ -14,12 +14,9 @@ tables.py then.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
-from checked_corpus import CORRECT, subject_of, verdict
-from corpus import FOLDER, bugs_of, measure
+from checked_corpus import subject_of, verdict
+from corpus import CORRECT, FOLDER, Asked, measure_each
 
 from perdure import PerdureError, checking
 
@@ -27,7 +24,7 @@ FIGURES = FOLDER / "cut.txt"
 CUTS = 400
 
 
-def line_of(asked: tuple[Path, Sequence[str], str]) -> str:
+def line_of(asked: Asked) -> str:
     """The line of a bug, or of the correct program."""
     program, arguments, bug = asked
     report = checking.check(subject_of(program, arguments, bug, "machine"), cuts=CUTS)
@@ -37,16 +34,5 @@ def line_of(asked: tuple[Path, Sequence[str], str]) -> str:
     return f"{program.name} {bug} {verdict(bug, report)} {wrong} {seconds:.1f}"
 
 
-def main() -> int:
-    """The command."""
-    with ProcessPoolExecutor() as workers:
-
-        def lines_of(program: Path, arguments: Sequence[str]) -> Iterator[str]:
-            bugs = [CORRECT, *bugs_of(program)]
-            return workers.map(line_of, [(program, arguments, bug) for bug in bugs])
-
-        return measure("Measures what cuts of the machine find.", FIGURES, lines_of)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(measure_each("Measures what cuts of the machine find.", FIGURES, line_of))

@@ -10,6 +10,7 @@ reported.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -19,21 +20,24 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from perdure.api import Json, Progress
+    from perdure.check_results import Check
     from perdure.spreading import Told
 
 
 @extras.need_reports("a Dask cluster")
-def check(asked: Json, scheduler: str, progress: Progress | None) -> str:
+def check(asked: Json, scheduler: str, progress: Progress | None) -> Check:
     """The report of a check that a cluster has made."""
     from perdure.experiments import cluster
 
+    started = time.monotonic()
     with cluster.open_client(scheduler, 1) as client:
         told, interrupted = _points(client, asked, progress)
         if not interrupted and asked["model"] != "machine":
             more, interrupted = _causes(client, asked, told, progress)
             told = [*told, *more]
     together = {"asked": asked, "told": told, "interrupted": interrupted}
-    return _core.check_together(json.dumps(together), progress)
+    report: Check = json.loads(_core.check_together(json.dumps(together), progress))
+    return {**report, "host": {"seconds": time.monotonic() - started}}
 
 
 def _points(client: Client, asked: Json, progress: Progress | None) -> tuple[list[str], bool]:
@@ -52,7 +56,9 @@ def _causes(
 
 
 def _shares(client: Client, asked: Json, told: list[str]) -> spreading.Parts:
-    parts = spreading.threads_of(client)
+    from perdure.experiments import cluster
+
+    parts = cluster.threads(client)
     own = {**asked, "request": {**asked["request"], "jobs": 1}}
     requests = [{"asked": own, "part": [number, parts], "told": told} for number in range(parts)]
     request = asked["request"]

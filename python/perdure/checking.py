@@ -105,7 +105,7 @@ def check(
         if subject.scheduler is None:
             answer: Check = json.loads(_core.check(text, show))
         else:
-            answer = json.loads(check_shares.check(json.loads(text), subject.scheduler, show))
+            answer = check_shares.check(json.loads(text), subject.scheduler, show)
     return answer
 
 

@@ -62,7 +62,7 @@ def cut(request: Json, scheduler: str | None, progress: Progress | None) -> Json
     started = time.monotonic()
     with cluster.open_client(scheduler, 1) as client:
         cuts = 1 if request.get("at") is not None else int(request["cuts"])
-        parts = max(1, min(cuts, threads_of(client)))
+        parts = max(1, min(cuts, cluster.threads(client)))
         own = {**request, "out": None, "jobs": 1}
         requests = [{**own, "part": [number, parts]} for number in range(parts)]
         lines = [request["program"], request.get("then") or (), *request.get("programs", ())]
@@ -94,11 +94,6 @@ def part(task: str, campaign: str, number: int) -> str:
 
 Told: TypeAlias = tuple[int, int, str, str]
 """How somebody gets on: so much is done, of how much, of what, and a message."""
-
-
-def threads_of(client: Client) -> int:
-    """How many parts a cluster makes at a time."""
-    return sum(client.nthreads().values())
 
 
 class Parts:

@@ -16,16 +16,18 @@ pub trait Memory {
     fn read(&self, address: u64, buffer: &mut [u8], access: Access) -> Option<()>;
 }
 
+/// The word at an address, if it may be read.
+pub fn word(memory: &impl Memory, address: u64) -> Option<u64> {
+    let mut bytes = [0; 8];
+    memory.read(address, &mut bytes, Access::Load)?;
+    Some(u64::from_le_bytes(bytes))
+}
+
 /// Where a hart stands, and where it will come back to, innermost first.
 pub fn of(registers: &Hart, memory: &impl Memory) -> Vec<u64> {
     let stack_pointer = registers.x[2] & !7;
-    let word = |number: u64| {
-        let mut bytes = [0; 8];
-        memory.read(stack_pointer + 8 * number, &mut bytes, Access::Load)?;
-        Some(u64::from_le_bytes(bytes))
-    };
     let callers = (0..WORDS)
-        .map_while(word)
+        .map_while(|number| word(memory, stack_pointer + 8 * number))
         .filter(|&word| is_behind_call(memory, word))
         .take(CALLERS);
     [registers.pc, registers.x[1]]

@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 
 use gimli::{BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame};
 use gimli::{Register, RegisterRule, UnwindContext, UnwindSection};
-use perdure_riscv::Access;
 
-use crate::call_stack::Memory;
+use crate::call_stack::{Memory, word};
 use crate::dwarf::{Parsed, Reader, frames_of};
 
 type Description = gimli::FrameDescriptionEntry<Reader>;
@@ -131,13 +130,6 @@ fn add<S: UnwindSection<Reader>>(
     Ok(())
 }
 
-/// The word at an address, if it may be read.
-pub fn word(memory: &impl Memory, address: u64) -> Option<u64> {
-    let mut bytes = [0; 8];
-    memory.read(address, &mut bytes, Access::Load)?;
-    Some(u64::from_le_bytes(bytes))
-}
-
 /// The functions of a thread that stands at `pc` with these registers, the innermost first. `file` says which
 /// file has an address, and what was added to the file's own ones.
 pub fn of<'u>(
@@ -166,6 +158,7 @@ pub mod tests {
     use std::sync::Arc;
 
     use gimli::{EndianArcSlice, LittleEndian};
+    use perdure_riscv::Access;
 
     use super::*;
 

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 use gimli::{AttributeValue, EvaluationResult, Expression, Location, Piece, UnitOffset, Value};
 
-use crate::call_stack::Memory;
+use crate::call_stack::{Memory, word};
 use crate::dwarf::{Parsed, Reader};
-use crate::frames::{Frame, word};
+use crate::frames::Frame;
 use crate::members::{Entry, Members, Type, Unit};
 
 /// So deep scopes may be nested, and so often an entry may say what another one does.

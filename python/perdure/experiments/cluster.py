@@ -102,7 +102,7 @@ def run(
     used = 0
     if wanted:
         with open_client(scheduler, workers or processors()) as client:
-            used = sum(client.nthreads().values())
+            used = threads(client)
             futures = _submitted(client, wanted, cache.pools)
 
             def take(future: Future[Any]) -> None:
@@ -165,7 +165,7 @@ def as_they_finish(
         yield from batch
         now = time.monotonic()
         if now - looked >= WORKERS_SECONDS:
-            alive = now if _threads(client) else alive
+            alive = now if threads(client) else alive
             looked = now
         if now - alive >= CONNECT_SECONDS:
             raise PerdureError("the Dask cluster has lost all of its workers")
@@ -174,7 +174,7 @@ def as_they_finish(
             time.sleep(LOOK_SECONDS)
 
 
-def _threads(client: Client) -> int:
+def threads(client: Client) -> int:
     """How many points the cluster can do at a time."""
     try:
         return sum(client.nthreads().values())

@@ -128,26 +128,26 @@ impl Kernel {
     /// it will be if the power is cut now.
     pub fn pools(&self) -> Option<(std::ops::Range<u64>, Vec<String>)> {
         let pools = self.frames.pools.as_deref()?;
-        let entries = &self.files.directory(pools.directory).ok()?.entries;
-        let changed = entries.iter().filter_map(|(name, id)| {
-            let changed = pools.changed.contains(&(*id)?);
-            changed.then(|| name.clone())
-        });
-        Some((pools.area.addresses(), changed.collect()))
+        Some((pools.area.addresses(), self.names_of(pools, &pools.changed)))
     }
 
     /// Pools that have a name, and of which nothing that the program has done makes durable where they lie:
     /// no `fsync` and its kin, and no mapping with `MAP_SYNC`. They are known where every fault of a store
     /// commits.
     pub fn unsynchronised_pools(&self) -> Vec<String> {
-        let Some(pools) = self.frames.pools.as_deref() else {
-            return Vec::new();
-        };
+        let pools = self.frames.pools.as_deref();
+        let names = pools.map(|pools| self.names_of(pools, &pools.unsynchronised));
+        names.unwrap_or_default()
+    }
+
+    /// The names of some pools, as far as they have any.
+    fn names_of(&self, pools: &Pools, some: &BTreeSet<InodeId>) -> Vec<String> {
         let directory = self.files.directory(pools.directory);
         let entries = directory.map(|directory| &directory.entries);
         let named = entries.into_iter().flatten();
+        let is_one = |id: &Option<InodeId>| id.is_some_and(|id| some.contains(&id));
         named
-            .filter(|(_, id)| id.is_some_and(|id| pools.unsynchronised.contains(&id)))
+            .filter(|(_, id)| is_one(id))
             .map(|(name, _)| name.clone())
             .collect()
     }

@@ -126,8 +126,7 @@ impl Kernel {
         if is_synchronous {
             return Ok(self.commit_pools(machine)?);
         }
-        let changed = pools.changed.clone();
-        pools.unsynchronised.extend(changed);
+        pools.unsynchronised.extend(&pools.changed);
         let table = self.next_table()?;
         self.write_table(machine, &table);
         self.committed(&table);

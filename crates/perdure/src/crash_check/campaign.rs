@@ -327,8 +327,8 @@ impl Campaign<'_> {
                 Ok(goes_on)
             })?;
         }
-        self.book.done.limited =
-            !self.book.done.interrupted && self.book.done.points < self.book.done.planned;
+        let done = &mut self.book.done;
+        done.limited = !done.interrupted && done.points < done.planned;
         Ok(())
     }
 

@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use perdure_linux::inspect::FileKey;
 use perdure_linux::{PAGE_BYTES, Running};
 
-use crate::frames::{self, Frame, Unwinding, word};
+use crate::call_stack::word;
+use crate::frames::{self, Frame, Unwinding};
 use crate::functional::{Functional, Unwatched};
 use crate::locals::Functions;
 use crate::members::{Members, Type};

@@ -236,19 +236,7 @@ impl Recoveries {
         lines: &BTreeMap<u64, Arc<Vec<Version>>>,
     ) -> Result<UnderWay, Error> {
         let template = self.untouched(which, pool, table)?;
-        let mut machine = template.machine.clone();
-        let mut watcher = Uncertain::new(lines);
-        machine.pool = newest(pool, lines);
-        for (address, bytes) in template.written.all() {
-            machine.pool.write(address, bytes);
-            watcher.overwrite(address, bytes.len());
-        }
-        Ok(UnderWay {
-            machine,
-            watcher,
-            counts: self.memory.fork(),
-            weight: 1.0,
-        })
+        Ok(self.go_on_from(&template, pool, lines))
     }
 
     /// The same where everything is decided, before it does anything to a pool by itself.
@@ -258,10 +246,32 @@ impl Recoveries {
         (pool, table): (&Pool, u64),
         lines: &BTreeMap<u64, Arc<Vec<Version>>>,
     ) -> Result<Functional, Error> {
-        if self.untouched(which, pool, table)?.written.has_stores() {
+        let template = self.untouched(which, pool, table)?;
+        if template.written.has_stores() {
             return self.boot(which, newest(pool, lines));
         }
-        Ok(self.start(which, (pool, table), lines)?.into_machine())
+        Ok(self.go_on_from(&template, pool, lines).machine)
+    }
+
+    fn go_on_from(
+        &self,
+        template: &Template,
+        pool: &Pool,
+        lines: &BTreeMap<u64, Arc<Vec<Version>>>,
+    ) -> UnderWay {
+        let mut machine = template.machine.clone();
+        let mut watcher = Uncertain::new(lines);
+        machine.pool = newest(pool, lines);
+        for (address, bytes) in template.written.all() {
+            machine.pool.write(address, bytes);
+            watcher.overwrite(address, bytes.len());
+        }
+        UnderWay {
+            machine,
+            watcher,
+            counts: self.memory.fork(),
+            weight: 1.0,
+        }
     }
 
     fn untouched(&self, which: Which, pool: &Pool, table: u64) -> Result<Arc<Template>, Error> {

@@ -70,13 +70,8 @@ impl<K: Clone + Ord, V: Clone + Send> Kind<K, V> {
         self.known.contains_key(key)
     }
 
-    /// What is known of it: each is asked for once.
-    pub fn take(&mut self, key: &K) -> Option<V> {
-        self.known.remove(key)
-    }
-
     /// It was done here.
-    pub fn learn(&mut self, key: K, answer: V) {
+    fn learn(&mut self, key: K, answer: V) {
         if let Some(new) = &mut self.new {
             new.insert(key.clone(), answer.clone());
         }
@@ -109,7 +104,9 @@ impl<K: Clone + Ord, V: Clone + Send> Kind<K, V> {
                 self.learn(key(item), answer);
             }
         }
-        Ok(items.iter().map(|item| self.take(&key(item))).collect())
+        // Each is asked for once.
+        let answers = items.iter().map(|item| self.known.remove(&key(item)));
+        Ok(answers.collect())
     }
 }
 

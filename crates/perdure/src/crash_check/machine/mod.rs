@@ -29,7 +29,6 @@ use super::{Asked, Prepared, token};
 use crate::error::Error;
 use crate::functional::{At, Pool, Watcher};
 use crate::observer::Observer;
-use crate::parallel;
 
 use session::{Session, choices};
 pub use sought::Sought;
@@ -87,23 +86,25 @@ pub fn run(
         if !shares.goes_on(asked, (started, all_known), done) {
             break;
         }
-        let open = batch.iter().filter(|number| !shares.rounds.knows(number));
-        let open: Vec<u64> = open.copied().collect();
         let jobs = asked.jobs().div_ceil(batch.len());
-        let came = parallel::map(asked.jobs(), &open, |&number| {
-            round(
-                asked,
-                prepared,
-                (number, each(number)),
-                (patience, mapped, jobs),
-                observer,
-            )
-        })?;
+        let how = (None, asked.jobs());
+        let came = shares.rounds.map(
+            how,
+            batch,
+            |number| *number,
+            |&number| {
+                let came = round(
+                    asked,
+                    prepared,
+                    (number, each(number)),
+                    (patience, mapped, jobs),
+                    observer,
+                )?;
+                came.ok_or(Error::Interrupted)
+            },
+        )?;
         done.interrupted |= came.iter().any(Option::is_none);
         for one in came.into_iter().flatten() {
-            shares.rounds.learn(one.round.number, one);
-        }
-        for one in batch.iter().filter_map(|number| shares.rounds.take(number)) {
             take(one, done);
         }
         observer.progress(done.points, cuts, "cuts", &said(done));
