@@ -217,7 +217,9 @@ def _of_machines(report: Check) -> Iterator[str]:
     yield f"{cuts}, of {plural(len(rounds), 'run')}; recovery is wrong after {states['wrong']:,}"
     for one in rounds:
         machine = " ".join(one["set"]) or "the machine as it is"
-        yield f"  {one['failed']:,} of {one['cuts']:,} {one['schedule']} cuts: {machine}"
+        again = one["in_recoveries"]
+        inner = f", {again['failed']:,} of {again['cuts']:,} in recoveries" if again["cuts"] else ""
+        yield f"  {one['failed']:,} of {one['cuts']:,} {one['schedule']} cuts{inner}: {machine}"
 
 
 def lines_again(once: Again) -> Iterator[tuple[str, str]]:

@@ -110,9 +110,13 @@ Defect = Literal[
 
 
 class Cut(TypedDict):
-    """The cut of the machine that a bug was found by: when, and of which machine."""
+    """The cut of the machine that a bug was found by: when, and of which machine.
+
+    `cycle_in_recovery` is there where power failed again: when, in the life of what recovered.
+    """
 
     cycle: Cycles
+    cycle_in_recovery: Cycles | None
     set: list[str]
     schedule: Schedule
 
@@ -212,14 +216,25 @@ class States(TypedDict):
     coverage: float
 
 
+class CutsWithin(TypedDict):
+    """Cuts of recoveries."""
+
+    cuts: int
+    failed: int
+
+
 class Round(TypedDict):
-    """Cuts of one machine, which has these overrides, at moments of one schedule."""
+    """Cuts of one machine, which has these overrides, at moments of one schedule.
+
+    `in_recoveries` are those in which power failed again while it recovered.
+    """
 
     number: int
     set: list[str]
     schedule: Schedule
     cuts: int
     failed: int
+    in_recoveries: CutsWithin
 
 
 class OnMachine(TypedDict):

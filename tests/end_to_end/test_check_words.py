@@ -105,6 +105,23 @@ int main(int count, char **words)
 }
 """
 
+BY_A_LINK = r"""
+APART void push(struct node *const *const *links, struct node *node)
+{
+    node->key = 7;
+    lead((void **)*links, node);
+}
+
+int main(int count, char **words)
+{
+    void *pool = mapped(words[1]);
+    struct node *const *const link = pool;
+    if (count > 2) push(&link, (void *)((char *)pool + 128));
+    return is_wrong(pool);
+}
+"""
+"""A word to which nothing leads but a pointer to a pointer."""
+
 BY_MEMBERS = r"""
 typedef struct node *const to_node;
 struct open { int file; struct { struct list *list; to_node nodes[3]; } of; };
@@ -210,6 +227,7 @@ def of_words(stores: list[dict[str, list[dict[str, str | None]]]]) -> set[str | 
         (BY_PARAMETERS, "node.key", "list.first"),
         (BY_A_LOCAL_OF_WHO_CALLED, "pool.nodes[1].key", "pool.list.first"),
         (BY_WHAT_IS_INLINED, "node.key", "list.first"),
+        (BY_A_LINK, "node.key", "node *"),
         (BY_MEMBERS, "node.key", "list.first"),
         (BY_ANOTHER_THREAD, "pool.nodes[1].key", "pool.list.first"),
         (BY_NUMBERS, None, None),

@@ -76,6 +76,28 @@ def test_what_is_durable_too_early_on_the_machine_is_told_as_an_order(command: C
     assert store["place"]["function"] == "fill"
 
 
+def test_power_fails_again_in_recoveries_of_the_machine(command: Command) -> None:
+    """The log is over before what it does again is durable: only a second failure shows that."""
+    program = PROGRAMS / "check/redo-hash"
+    recovers = ("--then", program, POOL, "--recover")
+    options = ("--model", "machine", "--cuts", "240", "--json", "-")
+    mistaken = (program, POOL, "--bug", "over-before-redone")
+    ended = command("check", *options, "--", *mistaken, *recovers)
+    report = json.loads(ended.stdout)
+    assert ended.status == 1, ended.stderr
+    inner = [one["in_recoveries"] for one in report["machines"]]
+    assert sum(one["cuts"] for one in inner) == report["points"]["in_recoveries"] > 0
+    assert sum(one["failed"] for one in inner) == report["states"]["wrong"]
+    assert all(bug["point"]["in_recovery"] == "recovery" for bug in report["bugs"])
+    (bug,) = (one for one in report["bugs"] if one["defect"] == "wrong-order")
+    assert bug["lost"][0]["place"]["file"].endswith("redo.h")
+    assert bug["cut"]["cycle_in_recovery"] > 0
+    assert command("replay", bug["token"]).status == 1
+    for words, nested in ((mistaken, "--no-nested"), ((program, POOL), "--cuts=240")):
+        ended = command("check", *options, nested, "--", *words, *recovers)
+        assert (ended.status, json.loads(ended.stdout)["bugs"]) == (0, [])
+
+
 def test_neither_host_threads_nor_time_change_what_cuts_find(command: Command) -> None:
     reports = []
     for jobs in ("1", "3"):

@@ -147,7 +147,12 @@ impl Members {
         Some(path)
     }
 
-    /// The pointers to structures that a type has: where, and to what.
+    /// What a pointer to a structure is, as `structure *`; nothing if the type is no such pointer.
+    pub fn pointer(&self, of: Type) -> Option<String> {
+        self.pointer_name(of, 0).ok()?
+    }
+
+    /// The pointers to structures that a type has, and to pointers to them: where, and to what.
     pub fn pointers(&self, of: Type) -> Vec<(u64, Type)> {
         let mut found = Vec::new();
         // What was understood by then is right.
@@ -180,7 +185,7 @@ impl Members {
         if is_alias(tag) {
             return self.pointers_from(inner, start, found, depth + 1);
         }
-        if is_pointer(tag) && self.is_structure(inner, depth)? {
+        if is_pointer(tag) && self.leads_to_structure(inner, depth)? {
             found.push((start, inner));
         }
         if tag == gimli::DW_TAG_array_type {
@@ -206,6 +211,23 @@ impl Members {
         }
     }
 
+    /// True for a structure, and for a pointer to what leads there.
+    fn leads_to_structure(&self, of: Type, depth: usize) -> Parsed<bool> {
+        match self.pointed(of, depth)? {
+            Some(target) if depth < DEPTH_MAX => self.leads_to_structure(target, depth + 1),
+            _ => self.is_structure(of, depth),
+        }
+    }
+
+    /// What a pointer points to, by whatever name; nothing if the type is none.
+    fn pointed(&self, (unit, at): Type, depth: usize) -> Parsed<Option<Type>> {
+        let entry = self.units[unit].entry(at)?;
+        match self.type_of(unit, &entry)? {
+            Some(of) if is_alias(entry.tag()) && depth < DEPTH_MAX => self.pointed(of, depth + 1),
+            target => Ok(target.filter(|_| is_pointer(entry.tag()))),
+        }
+    }
+
     /// A type's name, or that of what it is another name for.
     fn name_of(&self, (unit, at): Type, depth: usize) -> Parsed<Option<String>> {
         let entry = self.units[unit].entry(at)?;
@@ -216,6 +238,18 @@ impl Members {
             Some(of) if is_alias(entry.tag()) && depth < DEPTH_MAX => self.name_of(of, depth + 1),
             _ => Ok(None),
         }
+    }
+
+    fn pointer_name(&self, of: Type, depth: usize) -> Parsed<Option<String>> {
+        let target = self.pointed(of, depth)?.filter(|_| depth < DEPTH_MAX);
+        let Some(target) = target else {
+            return Ok(None);
+        };
+        let name = match self.name_of(target, depth)? {
+            None => self.pointer_name(target, depth + 1)?,
+            name => name,
+        };
+        Ok(name.map(|name| format!("{name} *")))
     }
 
     fn entry_name(&self, unit: usize, entry: &Entry) -> Parsed<Option<String>> {

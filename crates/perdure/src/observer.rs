@@ -2,6 +2,8 @@
 //!
 //! Always true here: how often somebody looks never changes what a run does.
 
+use std::time::Instant;
+
 use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
 
@@ -33,6 +35,24 @@ impl Observer for Unobserved {
 
     fn interrupted(&self) -> bool {
         false
+    }
+}
+
+/// Who also stops what is under way when the time is over that the user has given.
+pub struct Timely<'o> {
+    /// The user.
+    pub observer: &'o dyn Observer,
+    /// When that is, if there is a bound.
+    pub until: Option<Instant>,
+}
+
+impl Observer for Timely<'_> {
+    fn progress(&self, done: u64, total: u64, unit: &str, message: &str) {
+        self.observer.progress(done, total, unit, message);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.observer.interrupted() || self.until.is_some_and(|until| Instant::now() >= until)
     }
 }
 

@@ -31,7 +31,7 @@ use super::uncut::{Surveyed, Uncut};
 use super::{Asked, Prepared, machine, refused};
 use crate::error::Error;
 use crate::functional::{Engine, Pool};
-use crate::observer::Observer;
+use crate::observer::{Observer, Timely};
 use crate::parallel;
 use crate::restart::last_lines_of;
 pub use book::Book;
@@ -152,11 +152,13 @@ fn explore(
     surveyed: &Surveyed,
     book: &mut Book,
 ) -> Result<(), Error> {
+    let until = asked.ends(started);
     let mut campaign = Campaign {
         asked,
         uncut,
         recoveries,
         observer,
+        timely: Timely { observer, until },
         started,
         expected: Expected {
             operations: Arc::new(surveyed.recorder.operations.clone()),
@@ -274,6 +276,8 @@ struct Campaign<'c> {
     uncut: &'c Uncut,
     recoveries: Recoveries,
     observer: &'c dyn Observer,
+    /// The same for recoveries.
+    timely: Timely<'c>,
     started: Instant,
     expected: Expected,
     book: &'c mut Book,
@@ -473,7 +477,7 @@ impl Campaign<'_> {
             self.asked,
             self.uncut,
             (&self.recoveries, &self.expected),
-            self.observer,
+            &self.timely,
         );
         let run = self.uncut.number;
         let causes = shares.causes.map(

@@ -41,7 +41,7 @@ mod windows;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use perdure_designs::layout::Layout;
 use perdure_linux::Program;
@@ -263,6 +263,12 @@ impl Asked {
             }
             _ => Ok(()),
         }
+    }
+
+    /// When a check ends that began then, if there is a bound in minutes.
+    fn ends(&self, began: Instant) -> Option<Instant> {
+        let minutes = Duration::try_from_secs_f64(self.minutes? * 60.0).ok()?;
+        began.checked_add(minutes)
     }
 
     fn prepare(&self) -> Result<Prepared, Error> {

@@ -111,7 +111,7 @@ impl Watched<'_> {
 
 /// The operations around a point of a recovery: those around the outer one, unless the recovery has gone on
 /// with operations of its own.
-fn phase_of(inner: &Phase, outer: &Phase) -> Phase {
+pub fn phase_of(inner: &Phase, outer: &Phase) -> Phase {
     if *inner == Phase::default() {
         return *outer;
     }

@@ -7,7 +7,8 @@
 //! it, unless its declaration is still to come. So it names only what no other variable leads to.
 //!
 //! Always true here: nothing is guessed, but that a local variable behind its declaration has a value. A pool
-//! that only numbers and pointers without a type lead to has no names.
+//! that only numbers and pointers without a type lead to has no names. Where all that leads to a word
+//! is a pointer to a pointer, the word is called by its type.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -61,6 +62,8 @@ struct Naming<'m> {
     /// The words, by their addresses in the program.
     words: BTreeMap<u64, u64>,
     named: Named,
+    /// Pointers that others point to, for where no structure is known to have them.
+    bare: Named,
 }
 
 impl Types {
@@ -81,6 +84,7 @@ impl Types {
             files: files.collect(),
             words: addresses(words, &kernel.frames(running.space)),
             named: Named::new(),
+            bare: Named::new(),
         };
         naming.follow_globals();
         let reached = naming.words.values().copied().collect();
@@ -93,7 +97,13 @@ impl Types {
             naming.words.extend(touched);
         }
         naming.follow_locals(running);
-        naming.named
+        let Naming {
+            mut named, bare, ..
+        } = naming;
+        for (word, part) in bare {
+            named.entry(word).or_insert(part);
+        }
+        named
     }
 }
 
@@ -196,6 +206,8 @@ impl<'m> Naming<'m> {
             for (&address, &word) in self.words.range(start..start.saturating_add(*bytes)) {
                 if let Some(part) = members.part(of, address - start) {
                     self.named.entry(word).or_insert((by, part));
+                } else if let Some(pointer) = members.pointer(of) {
+                    self.bare.entry(word).or_insert((by, pointer));
                 }
             }
             for &(offset, to) in pointers.iter() {

@@ -4,6 +4,7 @@
 //! SCHEDULE/POINT:LINE=VERSION,…              lines that were lost in part; the others are the newest
 //! SCHEDULE/POINT:…>PROGRAM#POINT:…           and power fails again in that program, at that point of it
 //! CYCLE~SEED                                 a cut of the machine; the seed chooses what torn writes leave
+//! CYCLE~SEED>PROGRAM#CYCLE~SEED              and power fails again in that program, at a cycle of its life
 //! ```
 //!
 //! Always true here: the same request and state give the same lives.
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 use super::campaign::words;
 use super::cause::Cause;
 use super::explore::{Choices, Explorer};
-use super::machine::When;
+use super::machine::{Cut, When};
 use super::memory::Memory;
 use super::nested::Watched;
 use super::oracle::{Expected, Wrong};
@@ -42,7 +43,7 @@ pub enum State {
     /// Of a model.
     Chosen(Chosen),
     /// What a cut of the machine leaves.
-    Cut(When),
+    Cut(Cut),
 }
 
 /// A state that a model allows.
@@ -75,7 +76,7 @@ fn read(text: &str) -> Option<Versions> {
 /// The state by which a cause is seen again.
 pub fn state_of(cause: &Cause) -> State {
     if let Some(made) = &cause.cut {
-        return State::Cut(made.when);
+        return State::Cut(made.cut);
     }
     let versions = cause.versions.clone();
     let (versions, inner) = match cause.in_recovery.clone() {
@@ -94,7 +95,7 @@ impl fmt::Display for State {
     fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::Chosen(chosen) => chosen.fmt(to),
-            Self::Cut(When { cycle, tear_seed }) => write!(to, "{cycle}~{tear_seed:x}"),
+            Self::Cut(cut) => cut.fmt(to),
         }
     }
 }
@@ -115,13 +116,50 @@ impl fmt::Display for Chosen {
 impl State {
     /// From its text.
     pub fn parse(text: &str) -> Option<Self> {
-        if let Some((cycle, seed)) = text.split_once('~') {
-            return Some(Self::Cut(When {
-                cycle: cycle.parse().ok()?,
-                tear_seed: u64::from_str_radix(seed, 16).ok()?,
-            }));
+        if text.contains('~') {
+            return Cut::parse(text).map(Self::Cut);
         }
         Chosen::parse(text).map(Self::Chosen)
+    }
+}
+
+impl fmt::Display for When {
+    fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
+        write!(to, "{}~{:x}", self.cycle, self.tear_seed)
+    }
+}
+
+impl When {
+    fn parse(text: &str) -> Option<Self> {
+        let (cycle, seed) = text.split_once('~')?;
+        Some(Self {
+            cycle: cycle.parse().ok()?,
+            tear_seed: u64::from_str_radix(seed, 16).ok()?,
+        })
+    }
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
+        self.when.fmt(to)?;
+        match &self.again {
+            None => Ok(()),
+            Some((which, when)) => write!(to, ">{}#{when}", which.word()),
+        }
+    }
+}
+
+impl Cut {
+    fn parse(text: &str) -> Option<Self> {
+        let Some((when, again)) = text.split_once('>') else {
+            let when = When::parse(text)?;
+            return Some(Self { when, again: None });
+        };
+        let (which, inner) = again.split_once('#')?;
+        Some(Self {
+            when: When::parse(when)?,
+            again: Some((Which::of_word(which)?, When::parse(inner)?)),
+        })
     }
 }
 
@@ -173,7 +211,7 @@ pub fn run(
         ));
     };
     let found = match (&state, asked.model) {
-        (State::Cut(when), Model::Machine) => machine::again(asked, prepared, *when, observer)?,
+        (State::Cut(cut), Model::Machine) => machine::again(asked, prepared, *cut, observer)?,
         (State::Chosen(chosen), Model::Px86 | Model::Arm | Model::Perdure) => {
             chosen.again(asked, prepared, text)?
         }
@@ -405,7 +443,13 @@ mod tests {
 
     #[test]
     fn a_state_is_read_as_it_is_written() {
-        for text in ["0/3:", "2/17:40=1,1c0=12", "0/3:40=2>dump#1:80=1", "12~ff"] {
+        for text in [
+            "0/3:",
+            "2/17:40=1,1c0=12",
+            "0/3:40=2>dump#1:80=1",
+            "12~ff",
+            "12~ff>recovery#7~0",
+        ] {
             let state = State::parse(text).expect(text);
             assert_eq!(state.to_string(), text);
         }
@@ -417,6 +461,8 @@ mod tests {
             "0/3:40=1>swim#1:",
             "0/3:zz=1",
             "12~",
+            "12~ff>recovery#7",
+            "12~ff>7~0",
         ] {
             assert_eq!(State::parse(text), None, "{text}");
         }

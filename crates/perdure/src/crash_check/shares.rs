@@ -192,13 +192,12 @@ impl Shares {
         (started, all_known): (Instant, bool),
         done: &mut Done,
     ) -> bool {
-        let minutes = started.elapsed().as_secs_f64() / 60.0;
         let most_states = asked.states.map(|states| self.of_limit(states));
         done.interrupted |= self.interrupted && !all_known;
         let has_time = if self.only_known {
             all_known
         } else {
-            asked.minutes.is_none_or(|most| minutes < most)
+            asked.ends(started).is_none_or(|end| Instant::now() < end)
         };
         has_time && !done.interrupted && most_states.is_none_or(|states| done.states < states)
     }

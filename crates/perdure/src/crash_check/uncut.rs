@@ -18,7 +18,7 @@ use super::rules::Model;
 use super::windows::{Event, Window};
 use crate::call_stack;
 use crate::error::Error;
-use crate::functional::{At, Engine, Functional, Stop, Unwatched, Watcher, World};
+use crate::functional::{At, Engine, Functional, Stop, Unwatched, World};
 use crate::observer::Observer;
 
 /// Instructions between two looks at the observer.
@@ -145,13 +145,6 @@ impl Uncut {
             life,
             mapped,
         }))
-    }
-
-    /// Runs it to its end under another watcher, which never wants the machine to come back.
-    pub fn watch<W: Watcher>(&self, mut watcher: W) -> Result<W, Error> {
-        let mut machine = self.boot()?;
-        machine.run(&mut watcher, &mut Engine::default(), u64::MAX);
-        Ok(watcher)
     }
 
     /// The call stacks at these counts of retired instructions.

@@ -66,12 +66,17 @@ impl Pool {
     /// The pools that it has, with its bytes.
     pub fn survived(&self) -> Result<Survived, Error> {
         let addresses = self.addresses();
-        let mut memory = super::reserve(addresses.end)?;
+        Survived::of(self.memory(addresses.end)?, &addresses)
+    }
+
+    /// So many bytes of memory with these in it.
+    pub fn memory(&self, bytes: u64) -> Result<Arena, Error> {
+        let mut memory = super::reserve(bytes)?;
         for page in self.bytes.written_pages() {
             let bytes = self.bytes.slice(page, PAGE_BYTES as usize);
             memory.write(self.start + page, &bytes);
         }
-        Survived::of(memory, &addresses)
+        Ok(memory)
     }
 
     /// A digest of bytes.

@@ -71,7 +71,7 @@ impl Campaign<'_> {
                 self.asked,
                 self.uncut,
                 (&self.recoveries, &self.expected),
-                self.observer,
+                &self.timely,
             )
         };
         let Book {

@@ -36,7 +36,7 @@ pub fn well<'c>(choices: &'c Choices, explored: &'c Explored) -> impl Iterator<I
 }
 
 impl Campaign<'_> {
-    /// Visits points; the first of them, if the user stops it.
+    /// Visits points; the first of them, if the user stops it or time is over.
     pub(super) fn visit(&mut self, choices: &[Choices]) -> Result<Vec<Visited>, Error> {
         let room = READ.saturating_sub(self.book.done.points);
         let nearest = self.book.shares.of_limit(room) as usize;
@@ -44,7 +44,7 @@ impl Campaign<'_> {
             self.asked,
             self.uncut,
             (&self.recoveries, &self.expected),
-            self.observer,
+            &self.timely,
         );
         let (recoveries, model, jobs) = (&self.recoveries, self.asked.model, self.asked.jobs());
         let nested = self.asked.nested;
@@ -72,7 +72,8 @@ impl Campaign<'_> {
         )?;
         let visited: Vec<Visited> = visited.into_iter().map_while(|one| one).collect();
         if visited.len() < choices.len() {
-            (self.book.done.interrupted, self.book.is_torn) = (true, true);
+            self.book.is_torn = true;
+            self.book.done.interrupted |= self.observer.interrupted();
         }
         for (one, choices) in visited.iter().zip(choices).take(room as usize) {
             match &one.read {

@@ -6,8 +6,10 @@
 //!
 //! Always true here: a cut is made again by its machine's settings, its cycle, and what torn writes leave.
 
+mod again;
 mod follow;
 mod session;
+mod sites;
 mod sought;
 mod swarm;
 mod timed;
@@ -15,22 +17,20 @@ mod timed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use perdure_linux::ThreadId;
-use perdure_riscv::Mark;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::campaign::Book;
 use super::cause::Cause;
 use super::done::{Done, Outline};
+use super::recovery::Which;
 use super::replay::{Found, State, lives_on};
-use super::uncut::{Mapped, Stacks, Uncut};
+use super::uncut::Mapped;
 use super::{Asked, Prepared, token};
 use crate::error::Error;
-use crate::functional::{At, Pool, Watcher};
 use crate::observer::Observer;
 
-use session::{Session, choices};
+use session::{Judged, Session};
 pub use sought::Sought;
 pub use swarm::Round;
 pub use timed::{When, made_ready};
@@ -44,11 +44,20 @@ const BATCH: usize = 4;
 /// Cuts whose tokens are told.
 const TOKENS: usize = 5;
 
+/// A cut, and the one in the recovery behind it where power failed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    /// When.
+    pub when: When,
+    /// In what, and when in its life.
+    pub again: Option<(Which, When)>,
+}
+
 /// A cut that was made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Made {
-    /// When.
-    pub when: When,
+    /// Which.
+    pub cut: Cut,
     /// Of which machine.
     pub round: Round,
 }
@@ -57,8 +66,10 @@ pub struct Made {
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Came {
     round: Round,
-    cuts: u64,
-    failed: u64,
+    /// Cuts, and those after which recovery was wrong.
+    cuts: [u64; 2],
+    /// The same of recoveries.
+    again: [u64; 2],
     states: u64,
     unjudged: u64,
     places: BTreeSet<u64>,
@@ -113,7 +124,10 @@ pub fn run(
     if shares.part.is_some() {
         return Ok(());
     }
-    name_places(&prepared.uncut, done)?;
+    let causes = done.causes.values_mut().map(|(cause, _)| cause);
+    // Those in recoveries are known by then.
+    let mut causes: Vec<&mut Cause> = causes.filter(|cause| cause.stack.is_none()).collect();
+    sites::name(&prepared.uncut.boot()?, u64::MAX, &mut causes);
     done.settle();
     Ok(())
 }
@@ -142,34 +156,52 @@ fn round(
             Err(error @ (Error::Request(_) | Error::Configuration(_))) => refused = Some(error),
             Err(error) => return Err(error),
             Ok(None) => return Ok(None),
-            Ok(Some(session)) => return came_of(&session, cuts, asked.seed()).map(Some),
+            Ok(Some(session)) => return came_of(&session, cuts, asked),
         }
     }
     Err(refused.unwrap_or_else(|| Error::Defect("a round without a machine".into())))
 }
 
-fn came_of(session: &Session, cuts: u64, seed: u64) -> Result<Came, Error> {
-    let moments = session.round().moments(&session.run, cuts, seed);
+fn came_of(session: &Session, cuts: u64, asked: &Asked) -> Result<Option<Came>, Error> {
+    let moments = session.round().moments(&session.run, cuts, asked.seed());
     let (judged, expected) = session.judge(&moments)?;
-    Ok(Came {
+    let mut came = Came {
         round: session.round().clone(),
-        cuts: judged.len() as u64,
-        failed: judged.iter().filter(|one| one.failed.is_some()).count() as u64,
-        states: judged.iter().map(|one| one.states).sum(),
+        cuts: cuts_of(&judged),
+        again: [0; 2],
+        states: states(&judged),
         unjudged: (judged.iter().filter(|one| one.point.phase.several)).count() as u64,
         places: judged.iter().map(|one| one.point.at.pc).collect(),
         causes: session.causes(&judged, &expected)?,
-    })
+    };
+    let again = again::cut(session, (&judged, &expected), asked)?;
+    let Some((again, causes)) = again else {
+        return Ok(None);
+    };
+    came.again = cuts_of(&again);
+    came.states += states(&again);
+    came.causes.extend(causes);
+    Ok(Some(came))
+}
+
+fn cuts_of(judged: &[Judged]) -> [u64; 2] {
+    let failed = judged.iter().filter(|one| one.failed.is_some());
+    [judged.len() as u64, failed.count() as u64]
+}
+
+fn states(judged: &[Judged]) -> u64 {
+    judged.iter().map(|one| one.states).sum()
 }
 
 fn take(came: Came, done: &mut Done) {
     let number = came.round.number;
-    done.points += came.cuts;
+    done.points += came.cuts[0];
+    done.inner_points += came.again[0];
     done.states += came.states;
-    done.failing += came.failed;
+    done.failing += came.cuts[1] + came.again[1];
     done.unjudged += came.unjudged;
     done.stacks.extend(came.places);
-    done.rounds.push(came.round.to_json(came.cuts, came.failed));
+    done.rounds.push(came.round.to_json(came.cuts, came.again));
     // Each cut that fails does so in one way.
     let mut cut = 0;
     for (outline, (count, cause)) in came.causes {
@@ -202,7 +234,7 @@ pub fn beside(
         .collect();
     let tokens = failed.iter().take(TOKENS);
     let tokens = tokens.map(|&when| {
-        let state = State::Cut(when).to_string();
+        let state = State::Cut(Cut { when, again: None }).to_string();
         token::of(asked, prepared, &state, &session.round().set)
     });
     done.on_machine = Some(json!({
@@ -219,7 +251,7 @@ pub fn beside(
 pub fn again(
     asked: &Asked,
     prepared: &Prepared,
-    when: When,
+    cut: Cut,
     observer: &dyn Observer,
 ) -> Result<Option<Found>, Error> {
     let Some(surveyed) = prepared.uncut.survey(observer)? else {
@@ -230,77 +262,28 @@ pub fn again(
     let Some(session) = Session::of(asked, prepared, round, observer)? else {
         return Ok(None);
     };
-    let Some(judged) = session.judge(&[when])?.0.pop() else {
+    let (mut judged, expected) = session.judge(&[cut.when])?;
+    if let Some((which, when)) = cut.again
+        && let Some(outer) = judged.pop()
+        && let Some(recovers) = session.recovers(which, &outer)?
+    {
+        judged = recovers.judge_by(&[when], &expected)?;
+    }
+    let Some(judged) = judged.pop() else {
         return Ok(None);
     };
-    let (choices, decided) = choices(&judged.point, &judged.left);
-    let pool = choices.pool(&decided);
+    let pool = judged.pool();
     let lives = lives_on(session.recoveries(), &pool)?;
     let wrong = judged.failed.map(|failed| failed.wrong);
     Ok(Some(Found { pool, lives, wrong }))
-}
-
-/// Finds out where the stores of causes are in the program: the call stack of the same instruction in the run
-/// without time, in the same operation, or else in another one.
-fn name_places(uncut: &Uncut, done: &mut Done) -> Result<(), Error> {
-    if done.causes.is_empty() {
-        return Ok(());
-    }
-    let sites = uncut.watch(Sites::default())?.first;
-    let retired = |pc: u64, operation: Option<u64>| {
-        let of_any = || sites.range((pc, None)..).next();
-        let (_, retired) = sites
-            .get_key_value(&(pc, operation))
-            .or_else(|| of_any().filter(|((of, _), _)| *of == pc))?;
-        Some(*retired)
-    };
-    let moments = |cause: &Cause| -> Vec<(u64, u64)> {
-        let at = (cause.involved()).flat_map(|one| [one.store.at, one.last]);
-        let at = at.chain([cause.at]).filter(|at| at.pc != 0);
-        at.filter_map(|at| Some((at.retired, retired(at.pc, cause.operation)?)))
-            .collect()
-    };
-    let all = done.causes.values().flat_map(|(cause, _)| moments(cause));
-    let known = uncut.stacks(all.map(|(_, retired)| retired))?;
-    for (cause, _) in done.causes.values_mut() {
-        let stacks: Stacks = (moments(cause).into_iter())
-            .filter_map(|(moment, retired)| Some((moment, known.get(&retired)?.clone())))
-            .collect();
-        cause.look_up(&stacks, &BTreeMap::new());
-    }
-    Ok(())
-}
-
-/// The first store of each instruction in each operation, by how much was retired before it.
-#[derive(Clone, Default)]
-struct Sites {
-    first: BTreeMap<(u64, Option<u64>), u64>,
-    open: BTreeMap<ThreadId, u64>,
-}
-
-impl Watcher for Sites {
-    const LOCATES: bool = true;
-
-    fn stores(&mut self, _: &Pool, _: u64, _: &[u8], at: &At) {
-        let operation = self.open.get(&at.thread).copied();
-        self.first.entry((at.pc, operation)).or_insert(at.retired);
-    }
-
-    fn marks(&mut self, _: &Pool, mark: Mark, _: Option<u64>, at: &At) -> bool {
-        match mark {
-            Mark::OperationBegins { number } => drop(self.open.insert(at.thread, number)),
-            Mark::OperationEnds => drop(self.open.remove(&at.thread)),
-            Mark::Atomic { .. } => {}
-        }
-        true
-    }
 }
 
 impl Made {
     /// As JSON.
     pub fn to_json(&self) -> Value {
         json!({
-            "cycle": self.when.cycle,
+            "cycle": self.cut.when.cycle,
+            "cycle_in_recovery": self.cut.again.map(|(_, when)| when.cycle),
             "set": self.round.set,
             "schedule": self.round.schedule.name(),
         })

@@ -14,18 +14,19 @@ use super::super::cause::{self, Cause, Defect};
 use super::super::done::Outline;
 use super::super::explore::{Choices, Explorer, Failed};
 use super::super::memory::Memory;
+use super::super::nested::phase_of;
 use super::super::oracle::Expected;
 use super::super::pending::{Kept, Version};
-use super::super::record::{Keeps, Point};
+use super::super::record::{Keeps, Phase, Point};
 use super::super::recovery::{End, Recoveries, Which};
 use super::super::rules::Model;
 use super::super::uncut::Mapped;
 use super::super::windows::{Event, Windows};
 use super::super::{Asked, Prepared, refused};
-use super::Made;
 use super::follow::{Follower, at, known_at};
 use super::swarm::Round;
 use super::timed::{Left, Run, Timed, When};
+use super::{Cut, Made, sites};
 use crate::error::Error;
 use crate::functional::{Engine, Pool};
 use crate::observer::{Observer, Unobserved};
@@ -36,11 +37,23 @@ pub struct Session<'s> {
     asked: &'s Asked,
     round: Round,
     timed: Timed<'s>,
-    recoveries: Recoveries,
+    recoveries: Arc<Recoveries>,
     /// What was heard.
     pub run: Run,
     known: Vec<Option<Cycles>>,
     jobs: usize,
+    /// What it is that runs, where it recovers from a cut.
+    after: Option<After>,
+}
+
+/// A recovery behind a cut.
+struct After {
+    which: Which,
+    when: When,
+    /// The operations around the cut.
+    phase: Phase,
+    /// What it has left.
+    found: Pool,
 }
 
 /// A cut, judged.
@@ -53,6 +66,14 @@ pub struct Judged {
     pub failed: Option<Failed>,
     /// Recoveries that it took.
     pub states: u64,
+}
+
+impl Judged {
+    /// Persistent memory as the cut has left it.
+    pub fn pool(&self) -> Pool {
+        let (choices, decided) = choices(&self.point, &self.left);
+        choices.pool(&decided)
+    }
 }
 
 impl<'s> Session<'s> {
@@ -75,19 +96,60 @@ impl<'s> Session<'s> {
             asked,
             round,
             timed,
-            recoveries: prepared.recoveries(patience, mapped, Memory::default()),
+            recoveries: Arc::new(prepared.recoveries(patience, mapped, Memory::default())),
             known: known_at(&run.log),
             run,
             jobs,
+            after: None,
+        }))
+    }
+
+    /// Lets a program recover on the same machine from what a cut has left; nothing if the user does not want
+    /// to wait for that.
+    pub fn recovers(&self, which: Which, cut: &Judged) -> Result<Option<Self>, Error> {
+        let found = cut.pool();
+        let program = &self.recoveries.programs[&which];
+        let timed = self.timed.after(found.clone(), program);
+        let Some(run) = timed.listen()? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            asked: self.asked,
+            round: self.round.clone(),
+            timed,
+            recoveries: Arc::clone(&self.recoveries),
+            known: known_at(&run.log),
+            run,
+            jobs: self.jobs,
+            after: Some(After {
+                which,
+                when: cut.left.when,
+                phase: cut.point.phase,
+                found,
+            }),
         }))
     }
 
     /// Cuts it at these moments, and judges what comes of that; fewer if the user stops it. By what it is
     /// judged comes, too.
     pub fn judge(&self, moments: &[When]) -> Result<(Vec<Judged>, Expected), Error> {
-        let (points, expected) = self.cut(moments)?;
+        let (points, follower) = self.cut(moments)?;
+        let expected = self.expected(&points, follower)?;
+        Ok((self.judge_all(points, &expected)?, expected))
+    }
+
+    /// The same by what is expected of the life before.
+    pub fn judge_by(&self, moments: &[When], expected: &Expected) -> Result<Vec<Judged>, Error> {
+        self.judge_all(self.cut(moments)?.0, expected)
+    }
+
+    fn judge_all(
+        &self,
+        points: Vec<(Left, Point)>,
+        expected: &Expected,
+    ) -> Result<Vec<Judged>, Error> {
         let judged = parallel::map(self.jobs, &points, |(left, point)| {
-            self.judge_one(left, point, &expected)
+            self.judge_one(left, point, expected)
         })?;
         let all = points.into_iter().zip(judged);
         let all = all.map(|((left, point), (failed, states))| Judged {
@@ -96,26 +158,38 @@ impl<'s> Session<'s> {
             failed,
             states,
         });
-        Ok((all.collect(), expected))
+        Ok(all.collect())
     }
 
-    /// What cuts leave, as failure points, and what recoveries are asked there.
-    fn cut(&self, moments: &[When]) -> Result<(Vec<(Left, Point)>, Expected), Error> {
+    /// What cuts leave, as failure points.
+    fn cut(&self, moments: &[When]) -> Result<(Vec<(Left, Point)>, Follower), Error> {
         let mut follower = Follower::new(&self.run, Keeps::default());
         let mut points = Vec::new();
         for left in self.timed.cut(moments)? {
             let here = follower.at_cut(&self.run.log, &self.known, &left);
-            let point = here.point(&left, self.recoveries.new_table());
+            let mut point = here.point(&left, self.recoveries.new_table());
+            if let Some(after) = &self.after {
+                point.phase = phase_of(&point.phase, &after.phase);
+            }
             points.push((left, point));
         }
+        Ok((points, follower))
+    }
+
+    /// What recoveries are asked at points, of a run that was followed so far.
+    fn expected(
+        &self,
+        points: &[(Left, Point)],
+        mut follower: Follower,
+    ) -> Result<Expected, Error> {
         follower.follow(&self.run.log, self.run.log.len());
         let mut expected = Expected {
             operations: Arc::new(follower.recorder.operations.clone()),
             wholes: follower.recorder.wholes.clone(),
             ..Expected::default()
         };
-        self.find_boundaries(&points, &mut expected)?;
-        Ok((points, expected))
+        self.find_boundaries(points, &mut expected)?;
+        Ok(expected)
     }
 
     /// Finds out what is in the pools between the operations around these points.
@@ -220,17 +294,24 @@ impl<'s> Session<'s> {
             };
             let cause = cause::find(&explorer, &choices, failed, &mut Engine::default())?;
             let made = Made {
-                when: one.left.when,
+                cut: self.made(one.left.when),
                 round: self.round.clone(),
             };
+            let recovery = self.after.as_ref().map(|after| after.which);
             Ok(cause.map(|cause| Cause {
                 cut: Some(Box::new(made)),
+                in_recovery: recovery.map(|which| (which, BTreeMap::new(), 0)),
                 ..cause
             }))
         })?;
         self.tell_orders(causes.iter_mut().flatten());
         for cause in causes.iter_mut().flatten() {
             cause.events = self.events(cause);
+        }
+        if let Some(After { which, found, .. }) = &self.after {
+            let began = self.recoveries.boot(*which, found.clone())?;
+            let mut causes: Vec<&mut Cause> = causes.iter_mut().flatten().collect();
+            sites::name(&began, self.recoveries.patience, &mut causes);
         }
         let all = first.into_iter().zip(causes);
         Ok(all
@@ -268,7 +349,8 @@ impl<'s> Session<'s> {
     fn events(&self, cause: &Cause) -> Vec<Event> {
         let window = cause.window([].iter());
         let mut windows = Windows::new(Model::Machine, &[window]);
-        let cycle = cause.cut.as_ref().map(|cut| cut.when.cycle);
+        let made = cause.cut.as_ref().map(|made| made.cut);
+        let cycle = made.map(|cut| cut.again.map_or(cut.when, |(_, when)| when).cycle);
         let until = cause.at.retired as usize;
         for (moment, heard) in self.run.log.iter().enumerate().take(until) {
             let ahead = self.known[moment] > cycle;
@@ -305,6 +387,17 @@ impl<'s> Session<'s> {
                 (store, (moment, cycle))
             })
             .collect()
+    }
+
+    /// A cut of this run, with the one before it.
+    fn made(&self, when: When) -> Cut {
+        match &self.after {
+            None => Cut { when, again: None },
+            Some(after) => Cut {
+                when: after.when,
+                again: Some((after.which, when)),
+            },
+        }
     }
 
     /// What ran.

@@ -125,14 +125,15 @@ impl Round {
         (cycles.into_iter().map(|cycle| at(cycle, seed))).collect()
     }
 
-    /// As JSON.
-    pub fn to_json(&self, cuts: u64, failed: u64) -> Value {
+    /// As JSON: with its cuts and those of recoveries, and how many of each went wrong.
+    pub fn to_json(&self, [cuts, failed]: [u64; 2], again: [u64; 2]) -> Value {
         json!({
             "number": self.number,
             "set": self.set,
             "schedule": self.schedule.name(),
             "cuts": cuts,
             "failed": failed,
+            "in_recoveries": {"cuts": again[0], "failed": again[1]},
         })
     }
 }

@@ -12,16 +12,16 @@ use perdure_designs::{Design, Visitor, with_design};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_hardware::time::Cycles;
 use perdure_hardware::watched::{Heard, Watched};
-use perdure_linux::PAGE_BYTES;
 use perdure_linux::pools::PoolSource;
+use perdure_linux::{PAGE_BYTES, Program};
 use serde::{Deserialize, Serialize};
 
 use super::super::pending::Bytes;
 use super::super::refused;
-use crate::configuration::no_such_design;
+use crate::configuration::{Configuration, no_such_design};
 use crate::error::Error;
 use crate::functional::{Pool, World};
-use crate::machine::{Engine, Machine, Pause};
+use crate::machine::{Engine, Machine, Pause, Workload};
 use crate::observer::Observer;
 use crate::request::{Prepared, Request};
 use crate::verify;
@@ -70,10 +70,13 @@ pub fn made_ready(request: &Request) -> Result<Prepared, Error> {
 
 /// A machine that is ready to run.
 pub struct Timed<'t> {
-    prepared: Prepared,
+    configuration: Arc<Configuration>,
+    workload: Workload,
     design: String,
     world: &'t World,
     observer: &'t dyn Observer,
+    /// What an earlier cut has left, if there was one.
+    found: Option<Pool>,
 }
 
 impl<'t> Timed<'t> {
@@ -90,11 +93,28 @@ impl<'t> Timed<'t> {
         let prepared = made_ready(&request)?;
         prepared.configuration.refuse_timing_only("a power cut")?;
         Ok(Self {
-            prepared,
+            configuration: prepared.configuration,
+            workload: prepared.workload,
             design: request.design,
             world,
             observer,
+            found: None,
         })
+    }
+
+    /// The same machine after a cut: a program starts on what that has left.
+    pub fn after(&self, found: Pool, program: &Program) -> Self {
+        let mut workload = self.workload.clone();
+        workload.kernel.programs = vec![program.clone()];
+        workload.pools = Some(Arc::new(PoolSource::Surviving));
+        Self {
+            configuration: Arc::clone(&self.configuration),
+            workload,
+            design: self.design.clone(),
+            world: self.world,
+            observer: self.observer,
+            found: Some(found),
+        }
     }
 
     /// Runs it to its end; nothing if the user does not want to wait for that.
@@ -110,12 +130,14 @@ impl<'t> Timed<'t> {
     }
 
     fn boot<D: Design>(&self, engine: Engine) -> Result<Watching<D>, Error> {
-        let Prepared {
-            configuration,
-            workload,
-            ..
-        } = &self.prepared;
-        let mut machine = Machine::<D>::boot(configuration, workload, engine, None)?;
+        let (configuration, workload) = (&self.configuration, &self.workload);
+        let mut machine = match &self.found {
+            None => Machine::<D>::boot(configuration, workload, engine, None),
+            Some(found) => {
+                let memory = found.memory(configuration.specification.physical_map().bytes())?;
+                Machine::<D>::boot_again(configuration, workload, memory, engine, None)
+            }
+        }?;
         let pools = machine.kernel().pools().map(|(addresses, _)| addresses);
         let Some(addresses) = pools.filter(|addresses| *addresses == self.world.pools()) else {
             return refused(format!(
