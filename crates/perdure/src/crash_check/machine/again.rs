@@ -84,7 +84,7 @@ fn stored(recoveries: &Recoveries, which: Which, found: Pool) -> Result<BTreeSet
     Ok(stores.0)
 }
 
-/// The instructions that store to pools.
+/// The instructions that store to pools, or have the kernel do it.
 #[derive(Clone, Default)]
 struct Stores(BTreeSet<u64>);
 
@@ -92,8 +92,6 @@ impl Watcher for Stores {
     const LOCATES: bool = true;
 
     fn stores(&mut self, _: &Pool, _: u64, _: &[u8], at: &At) {
-        if !at.by_kernel {
-            self.0.insert(at.pc);
-        }
+        self.0.insert(at.pc);
     }
 }
