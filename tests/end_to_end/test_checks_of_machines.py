@@ -58,6 +58,7 @@ def test_what_the_machine_loses_is_named(
     assert (store["place"]["function"], store["pool"]) == (lost, "x")
     assert store["stack"][-1]["function"] == "main"
     assert all(word["found"] != word["newest"] for word in store["words"])
+    assert all(word["part"].startswith("pool.") for word in store["words"])
     assert bug["cut"]["cycle"] > 0
     kinds = [moment["kind"] for moment in bug["timeline"]]
     assert kinds[:2] == ["lost", "missing-flush"]
