@@ -17,6 +17,7 @@ pub mod hlog;
 pub mod ideal;
 pub mod journaling;
 pub mod layout;
+mod mix;
 pub mod nearpm;
 pub mod nvoverlay;
 pub mod oracle;

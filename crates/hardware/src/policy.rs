@@ -167,11 +167,6 @@ pub trait Policy {
         Version::NONE
     }
 
-    /// A line may be asked for, or may come, soon: what the design keeps of it may be asked of the host
-    /// ahead. Nothing changes, and no time passes.
-    #[inline]
-    fn prefetch(&self, _line: LineNumber) {}
-
     /// Another thread begins to run on a hart. Returns when it may. A version that belongs to threads goes
     /// with them: it is the hart's from then on ([`Hardware::version_changed_of`]).
     #[inline]

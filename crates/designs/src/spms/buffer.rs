@@ -11,13 +11,14 @@
 //! - A committed version is kept until its bytes are durable at home, or a newer version is committed.
 //! - Bytes of what lies in the log are in the log, and nowhere else.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
 
 use perdure_hardware::line::{Line, LineNumber};
-use perdure_hardware::pages::Sparse;
 use perdure_hardware::time::Cycles;
 
 use super::sgst::Strand;
+use crate::mix::Mix;
 
 /// A version in the buffer; no other one ever has the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,23 +55,10 @@ pub struct Held {
 const NEVER: Cycles = Cycles::MAX;
 
 /// The versions of a line: places plus one, 0 for none.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Places {
     valid: u32,
     committed: u32,
-}
-
-impl Places {
-    fn unpack(word: u64) -> Self {
-        Self {
-            valid: word as u32,
-            committed: (word >> 32) as u32,
-        }
-    }
-
-    fn pack(self) -> u64 {
-        u64::from(self.committed) << 32 | u64::from(self.valid)
-    }
 }
 
 /// How full it is.
@@ -90,8 +78,8 @@ pub struct Filled {
 #[derive(Clone, Debug)]
 pub struct Buffer {
     capacity: usize,
-    first_line: LineNumber,
-    index: Sparse<u64>,
+    /// Lines of which there is any: few most of the time, so that the host's caches hold it.
+    index: HashMap<LineNumber, Places, BuildHasherDefault<Mix>>,
     held: Vec<Held>,
     free: Vec<u32>,
     serial: u32,
@@ -115,16 +103,11 @@ fn put_in_order(queue: &mut VecDeque<(Cycles, u32)>, version: (Cycles, u32)) {
 }
 
 impl Buffer {
-    /// An empty buffer for so many lines, with a log of so many slots, for lines from the first one on.
-    pub fn new(
-        capacity: usize,
-        slots: u32,
-        lines: std::ops::Range<LineNumber>,
-    ) -> std::io::Result<Self> {
-        Ok(Self {
+    /// An empty buffer for so many lines, with a log of so many slots.
+    pub fn new(capacity: usize, slots: u32) -> Self {
+        Self {
             capacity,
-            first_line: lines.start,
-            index: Sparse::new((lines.end - lines.start) as usize)?,
+            index: HashMap::default(),
             held: Vec::new(),
             free: Vec::new(),
             serial: 0,
@@ -135,7 +118,7 @@ impl Buffer {
             slots_used: 0,
             slots,
             filled: Filled::default(),
-        })
+        }
     }
 
     /// How full it is.
@@ -148,17 +131,16 @@ impl Buffer {
         self.filled.here < self.capacity
     }
 
-    /// Asks the host for what is known of a line.
-    pub fn prefetch(&self, line: LineNumber) {
-        self.index.prefetch((line - self.first_line) as usize);
-    }
-
     fn places(&self, line: LineNumber) -> Places {
-        Places::unpack(*self.index.get((line - self.first_line) as usize))
+        self.index.get(&line).copied().unwrap_or_default()
     }
 
     fn set_places(&mut self, line: LineNumber, places: Places) {
-        *self.index.get_mut((line - self.first_line) as usize) = places.pack();
+        if places == Places::default() {
+            self.index.remove(&line);
+        } else {
+            self.index.insert(line, places);
+        }
     }
 
     fn at(&self, place: u32) -> Option<&Held> {
@@ -457,7 +439,7 @@ mod tests {
 
     #[test]
     fn what_is_committed_is_kept_until_it_is_home_or_a_newer_one_is_committed() {
-        let mut buffer = Buffer::new(2, 4, 100..200).expect("memory");
+        let mut buffer = Buffer::new(2, 4);
         let first = buffer.put(100, line(1), 0);
         assert_eq!(found(&buffer, 50), []);
         assert_eq!(buffer.commit(first, 60), Some(false));
@@ -484,7 +466,7 @@ mod tests {
 
     #[test]
     fn a_slot_of_the_log_is_free_again_when_its_line_is_home() {
-        let mut buffer = Buffer::new(1, 1, 0..10).expect("memory");
+        let mut buffer = Buffer::new(1, 1);
         let (slot, _) = buffer.take_slot().expect("one");
         let logged = buffer.put(5, Bytes::Logged(slot), 0);
         assert_eq!(buffer.take_slot(), None);

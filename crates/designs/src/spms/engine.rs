@@ -277,7 +277,9 @@ impl Spms {
             let mut lines = std::mem::take(&mut entry.lines);
             for &line in &lines {
                 hardware.prefetch_llc(line);
-                self.buffer.prefetch(line);
+            }
+            for &line in &lines {
+                hardware.prefetch_eviction(line);
             }
             for &line in &lines {
                 if Some(line) != sparing {

@@ -29,7 +29,7 @@ mod strands;
 use std::ops::Range;
 
 use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version, line_of};
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, Version};
 use perdure_hardware::policy::{Behind, CrossVersionStore, Evicted, Eviction, Policy};
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
@@ -107,12 +107,6 @@ impl Policy for Spms {
     #[inline(always)]
     fn current_version(&self, hart: usize) -> Version {
         self.harts[hart].version
-    }
-
-    fn prefetch(&self, line: LineNumber) {
-        if self.pool.contains(&(line * LINE_BYTES as u64)) {
-            self.buffer.prefetch(line);
-        }
     }
 
     /// A thread takes its strand along.
@@ -310,16 +304,8 @@ impl Design for Spms {
         let region = only_pools(hardware, Self::NAME)?;
         check(parameters, hardware)?;
         let pool = Self::pool_data(&region);
-        let lines = line_of(pool.start)..line_of(pool.end);
         let log = Log::of(&region);
         let capacity = (parameters.buffer_bytes / LINE_BYTES as u64) as usize;
-        let unmade = |error| {
-            ImpossibleParameter::new(
-                "nvm.bytes",
-                region.end,
-                format!("no memory for it: {error}"),
-            )
-        };
         let bits = Bits {
             tid: parameters.tid_bits,
             sid: parameters.sid_bits,
@@ -342,7 +328,7 @@ impl Design for Spms {
             harts: (0..harts).map(running).collect(),
             threads: Vec::new(),
             sgst: Sgst::new(harts, bits, parameters.sgst_entries),
-            buffer: Buffer::new(capacity, log.slots, lines).map_err(unmade)?,
+            buffer: Buffer::new(capacity, log.slots),
             log,
             arrived: 0,
             draining: false,

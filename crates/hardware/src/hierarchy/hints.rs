@@ -6,7 +6,6 @@
 use crate::cache::Slot;
 use crate::hierarchy::Hardware;
 use crate::line::{LINE_BYTES, LineNumber};
-use crate::policy::Policy;
 
 impl Hardware {
     /// What the shared cache knows of a line, and the line in memory, before the L2 has answered.
@@ -27,12 +26,21 @@ impl Hardware {
 
     /// The way of the shared cache that will be replaced, and where its bytes will go.
     #[inline(always)]
-    pub(super) fn prefetch_replacement<P: Policy + ?Sized>(&self, policy: &P, slot: Slot) {
+    pub(super) fn prefetch_replacement(&self, slot: Slot) {
         crate::prefetch(self.llc.data(slot));
         let word = self.llc.word(slot);
         if self.llc.occupied(slot) && word.dirty() {
-            policy.prefetch(word.line());
             self.memory.arena.prefetch(word.line() * LINE_BYTES as u64);
+        }
+    }
+
+    /// The bytes of a line in the shared cache, and where they will go: some time after
+    /// [`Self::prefetch_llc`], which has what is looked at here.
+    #[inline(always)]
+    pub fn prefetch_eviction(&self, line: LineNumber) {
+        if let Some(slot) = self.llc.find(line) {
+            crate::prefetch(self.llc.data(slot));
+            self.memory.arena.prefetch(line * LINE_BYTES as u64);
         }
     }
 

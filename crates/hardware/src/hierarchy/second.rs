@@ -80,7 +80,6 @@ impl Hardware {
         let (Ok(mut slot) | Err(mut slot)) = found;
         let changes = l2.changes();
         self.statistics.l2_misses += 1;
-        policy.prefetch(line);
         self.prefetch_departure(number, slot);
         let mut granted = self.ask_llc(policy, hart, line, request, ready);
         if self.groups[number].l2.changes() != changes {

@@ -70,7 +70,7 @@ impl Hardware {
         now: Cycles,
     ) -> Cycles {
         self.statistics.llc_misses += 1;
-        self.prefetch_replacement(policy, slot);
+        self.prefetch_replacement(slot);
         // The read goes out first; the victim leaves through a buffer behind it.
         let (bytes, arrived) = self.fill(policy, line, now);
         let mut ready = arrived;

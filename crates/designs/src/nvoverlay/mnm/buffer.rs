@@ -10,35 +10,15 @@
 //! - `leaving` is in the order in which the writes become durable.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
 use perdure_hardware::line::{Line, LineNumber};
 use perdure_hardware::time::Cycles;
 
 use super::format::{PAGE_LINES, page_of};
+use crate::mix::Mix;
 
 const NONE: u32 = u32::MAX;
-
-/// A hash without a random seed, for look-ups alone: nothing ever goes through the map in order.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Mix(u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        let mixed = (self.0.rotate_left(23) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ mixed >> 29;
-    }
-}
 
 /// A line of an epoch.
 pub type Key = (LineNumber, u64);

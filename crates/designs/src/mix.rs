@@ -1,0 +1,24 @@
+//! Hash tables of designs that are asked for one line at a time.
+
+use std::hash::Hasher;
+
+/// A hash without a random seed, for look-ups alone: nothing ever goes through the map in order.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mix(u64);
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        let mixed = (self.0.rotate_left(23) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 29;
+    }
+}
