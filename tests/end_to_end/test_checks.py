@@ -15,6 +15,7 @@ import pytest
 from conftest import PROGRAMS, REPOSITORY, Command
 
 import perdure
+from perdure import toolchain
 
 pytestmark = pytest.mark.usefixtures("programs")
 
@@ -376,3 +377,67 @@ def test_pools_to_begin_with_are_there_and_stay_as_they_are(
     assert status == 0 and report["uncut"]["operations"] == 2
     assert (pools / "x").read_bytes() == before
     assert check(command, "2", "no-fence")[0] == 1
+
+
+PAIRS = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include "perdure.h"
+
+enum { PAIRS = 64, WORDS = 8 };
+
+static void set(volatile uint64_t *word)
+{
+    *word = 1;
+    perdure_clwb((void *)word);
+    perdure_sfence();
+}
+
+int main(int count, char **words)
+{
+    const int file = open(words[1], O_RDWR | O_CREAT, 0644), flags = MAP_SHARED_VALIDATE | MAP_SYNC;
+    if (file < 0 || posix_fallocate(file, 0, 8192) != 0) return 2;
+    volatile uint64_t *first = mmap(0, 8192, PROT_READ | PROT_WRITE, flags, file, 0);
+    if (first == MAP_FAILED) return 2;
+    volatile uint64_t *second = first + PAIRS * WORDS;
+    for (int pair = 0; pair < PAIRS * WORDS; pair += WORDS) {
+        if (count > 2) {
+            set(&first[pair]);
+            set(&second[pair]);
+        }
+        while (first[pair] && !second[pair]) sched_yield();
+    }
+    return 0;
+}
+"""
+"""Recovery waits for the second of two words where it finds the first."""
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    file = tmp_path / "pairs.c"
+    file.write_text(PAIRS)
+    compiler = toolchain.installed()
+    assert compiler is not None, "no C compiler for riscv64: `make test` installs one"
+    return compiler.build(file, tmp_path / "pairs", ["-g", "-O1"])
+
+
+def test_what_is_durable_before_what_it_relies_on_is_in_the_wrong_order(
+    pairs: Path, command: Command
+) -> None:
+    line = ("--", pairs, POOL, "all", "--then", pairs, POOL)
+    ended = command("check", "--patience", "100000", "--states", "60", "--json", "-", *line)
+    bugs = json.loads(ended.stdout)["bugs"]
+    assert {bug["defect"] for bug in bugs} == {"wrong-order", "not-recoverable"}
+    assert {symptom for bug in bugs for symptom in bug["symptoms"]} == {"recovery does not end"}
+
+
+def test_a_bound_in_minutes_is_kept_where_recoveries_hang(pairs: Path, command: Command) -> None:
+    line = ("--", pairs, POOL, "all", "--then", pairs, POOL)
+    ended = command("check", "--minutes", "0.05", "--json", "-", *line)
+    report = json.loads(ended.stdout)
+    assert (report["limited"], report["interrupted"]) == (True, False)
+    assert report["points"]["explored"] < 64 < report["points"]["found"]

@@ -212,7 +212,7 @@ pub fn find(
     Ok(Some(Cause {
         defect: match torn {
             Some(_) => Defect::Torn,
-            None => defect(choices, &lost, &kept),
+            None => defect(choices, (&lost, &kept), operations.is_empty()),
         },
         lost,
         kept: torn.map_or(kept, |torn| vec![torn]),
@@ -301,10 +301,16 @@ fn torn(choices: &Choices, lost: &Involved, fails: &mut Fails) -> Result<Option<
 }
 
 /// What would have made the first of these stores durable, as far as the point tells.
-fn defect(choices: &Choices, lost: &[Involved], kept: &[Involved]) -> Defect {
+fn defect(
+    choices: &Choices,
+    (lost, kept): (&[Involved], &[Involved]),
+    nobody_is_told: bool,
+) -> Defect {
     let point = choices.point;
-    // The fence comes next, and what relies on the store is durable already.
-    let waits = point.reason == Reason::Fence && point.phase.operation.is_some() && kept.is_empty();
+    // The fence comes next, and what relies on the store is durable already: somebody may have been told
+    // between operations, and nobody within one.
+    let is_within = point.phase.operation.is_some() || nobody_is_told;
+    let waits = point.reason == Reason::Fence && is_within && kept.is_empty();
     let defects = lost.iter().map(|one| {
         let stores = &point.lines[&one.line].stores;
         let number = stores.iter().position(|store| *store == one.store);
