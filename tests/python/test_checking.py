@@ -235,11 +235,14 @@ def test_a_bug_says_whether_the_machine_shows_it():
 
 def test_machines_that_were_cut_are_told():
     one = {"number": 3, "set": ["nvm.banks=1"], "schedule": "random", "cuts": 40, "failed": 2}
-    report = {**REPORT, "model": "machine", "machines": [{**one, "set": []}, one]}
+    without, within = {"cuts": 0, "failed": 0}, {"cuts": 10, "failed": 1}
+    first = {**one, "set": [], "in_recoveries": without}
+    rounds = [first, {**one, "in_recoveries": within}]
+    report = {**REPORT, "model": "machine", "machines": rounds}
     text = "\n".join(line for line, _ in check_reports.lines(report, {"a"}))
     assert "8 of 9 cuts, of 2 runs; recovery is wrong after 2" in text
     assert "2 of 40 random cuts: the machine as it is" in text
-    assert "2 of 40 random cuts: nvm.banks=1" in text
+    assert "2 of 40 random cuts, 1 of 10 in recoveries: nvm.banks=1" in text
     assert "failure points, from" not in text
 
 

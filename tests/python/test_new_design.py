@@ -53,7 +53,7 @@ def test_a_new_design_is_registered_and_passes_the_checks(checkout, command):
         listing = path in (new_design.STATISTICS, *new_design.NEEDED)
         assert listing or "epoch-end" not in text, path
     registry = (checkout / new_design.REGISTRY).read_text()
-    assert "pub mod layout;\npub mod my_first_log;\npub mod nearpm;\n" in registry
+    assert "\nmod mix;\npub mod my_first_log;\npub mod nearpm;\n" in registry
     assert "    nearpm::NearPm,\n    my_first_log::MyFirstLog,\n];" in registry
     tests = (checkout / new_design.TESTS).read_text()
     assert "mod mnm_store;\nmod my_first_log_random;\nmod nvoverlay_steps;\n" in tests
