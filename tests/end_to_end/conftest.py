@@ -174,15 +174,15 @@ def run_guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunGuest:
 
 
 @pytest.fixture
-def compiled(tmp_path: Path) -> Callable[[str], Path]:
+def compiled(tmp_path: Path) -> Callable[..., Path]:
     """Compiles a C program that is written out in a test."""
 
-    def build(source: str) -> Path:
+    def build(source: str, *flags: str) -> Path:
         compiler = toolchain.installed()
         assert compiler is not None, "no C compiler for riscv64: `make test` installs one"
         file = tmp_path / "program.c"
         file.write_text(source)
-        return compiler.build(file, tmp_path / "program")
+        return compiler.build(file, tmp_path / "program", flags)
 
     return build
 

@@ -15,7 +15,6 @@ import pytest
 from conftest import PROGRAMS, REPOSITORY, Command
 
 import perdure
-from perdure import toolchain
 
 pytestmark = pytest.mark.usefixtures("programs")
 
@@ -320,6 +319,18 @@ def test_what_cannot_be_checked_is_refused(
     assert said in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("model", "state"), [("px86", "0/3:>dump#1:"), ("machine", "120000~1>dump#9~0")]
+)
+def test_a_state_in_a_program_that_is_not_there_is_refused(
+    model: str, state: str, command: Command
+) -> None:
+    line = ("--", PUSHES, POOL, "4", "--then", PUSHES, POOL, "recover")
+    ended = command("check", "--model", model, "--state", state, *line)
+    assert ended.status == 2
+    assert "power fails again in the dump, and no such program is given" in ended.stderr
+
+
 def test_who_never_stores_to_persistent_memory_is_told_so(command: Command) -> None:
     ended = command("check", "--", PROGRAMS / "guests/fp")
     assert ended.status == 2
@@ -417,12 +428,8 @@ int main(int count, char **words)
 
 
 @pytest.fixture
-def pairs(tmp_path: Path) -> Path:
-    file = tmp_path / "pairs.c"
-    file.write_text(PAIRS)
-    compiler = toolchain.installed()
-    assert compiler is not None, "no C compiler for riscv64: `make test` installs one"
-    return compiler.build(file, tmp_path / "pairs", ["-g", "-O1"])
+def pairs(compiled: Callable[..., Path]) -> Path:
+    return compiled(PAIRS, "-g", "-O1")
 
 
 def test_what_is_durable_before_what_it_relies_on_is_in_the_wrong_order(

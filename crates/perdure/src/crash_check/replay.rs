@@ -114,6 +114,14 @@ impl fmt::Display for Chosen {
 }
 
 impl State {
+    /// In what power fails again, if it does.
+    fn recovers(&self) -> Option<Which> {
+        match self {
+            Self::Chosen(chosen) => chosen.inner.as_ref().map(|(which, ..)| *which),
+            Self::Cut(cut) => cut.again.map(|(which, _)| which),
+        }
+    }
+
     /// From its text.
     pub fn parse(text: &str) -> Option<Self> {
         if text.contains('~') {
@@ -210,6 +218,14 @@ pub fn run(
             "--state {text}: not a state; take one that a report of perdure check names"
         ));
     };
+    if let Some(which) = state.recovers()
+        && !prepared.programs.contains_key(&which)
+    {
+        return refused(format!(
+            "--state {text}: power fails again in {}, and no such program is given",
+            which.name()
+        ));
+    }
     let found = match (&state, asked.model) {
         (State::Cut(cut), Model::Machine) => machine::again(asked, prepared, *cut, observer)?,
         (State::Chosen(chosen), Model::Px86 | Model::Arm | Model::Perdure) => {
