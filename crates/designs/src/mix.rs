@@ -1,8 +1,12 @@
 //! Hash tables of designs that are asked for one line at a time.
 
-use std::hash::Hasher;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
-/// A hash without a random seed, for look-ups alone: nothing ever goes through the map in order.
+/// A hash table for look-ups alone: nothing ever goes through it in order.
+pub type Table<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
+
+/// A hash without a random seed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mix(u64);
 

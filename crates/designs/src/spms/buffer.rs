@@ -11,14 +11,13 @@
 //! - A committed version is kept until its bytes are durable at home, or a newer version is committed.
 //! - Bytes of what lies in the log are in the log, and nowhere else.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::BuildHasherDefault;
+use std::collections::{BTreeMap, VecDeque};
 
 use perdure_hardware::line::{Line, LineNumber};
 use perdure_hardware::time::Cycles;
 
 use super::sgst::Strand;
-use crate::mix::Mix;
+use crate::mix::Table;
 
 /// A version in the buffer; no other one ever has the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +78,7 @@ pub struct Filled {
 pub struct Buffer {
     capacity: usize,
     /// Lines of which there is any: few most of the time, so that the host's caches hold it.
-    index: HashMap<LineNumber, Places, BuildHasherDefault<Mix>>,
+    index: Table<LineNumber, Places>,
     held: Vec<Held>,
     free: Vec<u32>,
     serial: u32,
@@ -107,7 +106,7 @@ impl Buffer {
     pub fn new(capacity: usize, slots: u32) -> Self {
         Self {
             capacity,
-            index: HashMap::default(),
+            index: Table::default(),
             held: Vec::new(),
             free: Vec::new(),
             serial: 0,

@@ -9,14 +9,13 @@
 //! - Each set's entries form a list from the most to the least recently used.
 //! - `leaving` is in the order in which the writes become durable.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::BuildHasherDefault;
+use std::collections::VecDeque;
 
 use perdure_hardware::line::{Line, LineNumber};
 use perdure_hardware::time::Cycles;
 
 use super::format::{PAGE_LINES, page_of};
-use crate::mix::Mix;
+use crate::mix::Table;
 
 const NONE: u32 = u32::MAX;
 
@@ -54,7 +53,7 @@ pub struct Buffer {
     sets: Vec<Set>,
     held: Vec<Held>,
     vacant: Vec<u32>,
-    index: HashMap<Key, u32, BuildHasherDefault<Mix>>,
+    index: Table<Key, u32>,
     leaving: VecDeque<(Cycles, Held)>,
 }
 
@@ -83,7 +82,7 @@ impl Buffer {
             sets: vec![empty; sets],
             held: Vec::new(),
             vacant: Vec::new(),
-            index: HashMap::default(),
+            index: Table::default(),
             leaving: VecDeque::new(),
         }
     }

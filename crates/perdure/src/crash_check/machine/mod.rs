@@ -62,14 +62,20 @@ pub struct Made {
     pub round: Round,
 }
 
+/// How many cuts were made, and after how many of them recovery was wrong.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Counts {
+    cuts: u64,
+    failed: u64,
+}
+
 /// What came of a round.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Came {
     round: Round,
-    /// Cuts, and those after which recovery was wrong.
-    cuts: [u64; 2],
-    /// The same of recoveries.
-    again: [u64; 2],
+    first: Counts,
+    /// Of recoveries.
+    again: Counts,
     states: u64,
     unjudged: u64,
     places: BTreeSet<u64>,
@@ -167,8 +173,8 @@ fn came_of(session: &Session, cuts: u64, asked: &Asked) -> Result<Option<Came>, 
     let (judged, expected) = session.judge(&moments)?;
     let mut came = Came {
         round: session.round().clone(),
-        cuts: cuts_of(&judged),
-        again: [0; 2],
+        first: Counts::of(&judged),
+        again: Counts::default(),
         states: states(&judged),
         unjudged: (judged.iter().filter(|one| one.point.phase.several)).count() as u64,
         places: judged.iter().map(|one| one.point.at.pc).collect(),
@@ -178,15 +184,20 @@ fn came_of(session: &Session, cuts: u64, asked: &Asked) -> Result<Option<Came>, 
     let Some((again, causes)) = again else {
         return Ok(None);
     };
-    came.again = cuts_of(&again);
+    came.again = Counts::of(&again);
     came.states += states(&again);
     came.causes.extend(causes);
     Ok(Some(came))
 }
 
-fn cuts_of(judged: &[Judged]) -> [u64; 2] {
-    let failed = judged.iter().filter(|one| one.failed.is_some());
-    [judged.len() as u64, failed.count() as u64]
+impl Counts {
+    fn of(judged: &[Judged]) -> Self {
+        let failed = judged.iter().filter(|one| one.failed.is_some());
+        Self {
+            cuts: judged.len() as u64,
+            failed: failed.count() as u64,
+        }
+    }
 }
 
 fn states(judged: &[Judged]) -> u64 {
@@ -195,13 +206,13 @@ fn states(judged: &[Judged]) -> u64 {
 
 fn take(came: Came, done: &mut Done) {
     let number = came.round.number;
-    done.points += came.cuts[0];
-    done.inner_points += came.again[0];
+    done.points += came.first.cuts;
+    done.inner_points += came.again.cuts;
     done.states += came.states;
-    done.failing += came.cuts[1] + came.again[1];
+    done.failing += came.first.failed + came.again.failed;
     done.unjudged += came.unjudged;
     done.stacks.extend(came.places);
-    done.rounds.push(came.round.to_json(came.cuts, came.again));
+    done.rounds.push(came.round.to_json(came.first, came.again));
     // Each cut that fails does so in one way.
     let mut cut = 0;
     for (outline, (count, cause)) in came.causes {

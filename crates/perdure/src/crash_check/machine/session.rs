@@ -89,18 +89,27 @@ impl<'s> Session<'s> {
             &prepared.uncut.world,
             observer,
         )?;
-        let Some(run) = timed.listen()? else {
-            return Ok(None);
-        };
-        Ok(Some(Self {
+        let recoveries = prepared.recoveries(patience, mapped, Memory::default());
+        Self::listening(asked, round, timed, (Arc::new(recoveries), jobs), None)
+    }
+
+    fn listening(
+        asked: &'s Asked,
+        round: Round,
+        timed: Timed<'s>,
+        (recoveries, jobs): (Arc<Recoveries>, usize),
+        after: Option<After>,
+    ) -> Result<Option<Self>, Error> {
+        let run = timed.listen()?;
+        Ok(run.map(|run| Self {
             asked,
             round,
             timed,
-            recoveries: Arc::new(prepared.recoveries(patience, mapped, Memory::default())),
+            recoveries,
             known: known_at(&run.log),
             run,
             jobs,
-            after: None,
+            after,
         }))
     }
 
@@ -110,24 +119,14 @@ impl<'s> Session<'s> {
         let found = cut.pool();
         let program = &self.recoveries.programs[&which];
         let timed = self.timed.after(found.clone(), program);
-        let Some(run) = timed.listen()? else {
-            return Ok(None);
+        let how = (Arc::clone(&self.recoveries), self.jobs);
+        let after = After {
+            which,
+            when: cut.left.when,
+            phase: cut.point.phase,
+            found,
         };
-        Ok(Some(Self {
-            asked: self.asked,
-            round: self.round.clone(),
-            timed,
-            recoveries: Arc::clone(&self.recoveries),
-            known: known_at(&run.log),
-            run,
-            jobs: self.jobs,
-            after: Some(After {
-                which,
-                when: cut.left.when,
-                phase: cut.point.phase,
-                found,
-            }),
-        }))
+        Self::listening(self.asked, self.round.clone(), timed, how, Some(after))
     }
 
     /// Cuts it at these moments, and judges what comes of that; fewer if the user stops it. By what it is

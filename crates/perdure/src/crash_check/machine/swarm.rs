@@ -8,6 +8,7 @@ use perdure_hardware::watched::{Heard, Ordered};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::Counts;
 use super::timed::{Run, When};
 use crate::campaign::tear_seed;
 use crate::hunt::{CACHES, Choice, MACHINES, caches, one_of};
@@ -126,14 +127,14 @@ impl Round {
     }
 
     /// As JSON: with its cuts and those of recoveries, and how many of each went wrong.
-    pub fn to_json(&self, [cuts, failed]: [u64; 2], again: [u64; 2]) -> Value {
+    pub fn to_json(&self, first: Counts, again: Counts) -> Value {
         json!({
             "number": self.number,
             "set": self.set,
             "schedule": self.schedule.name(),
-            "cuts": cuts,
-            "failed": failed,
-            "in_recoveries": {"cuts": again[0], "failed": again[1]},
+            "cuts": first.cuts,
+            "failed": first.failed,
+            "in_recoveries": again,
         })
     }
 }
