@@ -112,14 +112,19 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// So much of the log is live when epochs begin to end early, so that it expires.
-    fn nearly_full_bytes(&self) -> u64 {
-        self.log_limit_bytes - self.log_limit_bytes / 8
-    }
-
-    /// And so much when the machine waits for that: what is left is for harts that have not stopped yet.
-    fn full_bytes(&self) -> u64 {
-        self.log_limit_bytes - self.log_limit_bytes / 16
+    /// When the log of a machine with so many harts is full.
+    fn full(&self, harts: usize) -> Full {
+        // An access that a hart is within evicts at two levels, the scan adds two blocks, and the log
+        // knows its next two places. The machine is asked to wait when a super-block begins.
+        let blocks = 2 * harts as u64 + 4;
+        let needed = SUPER_BLOCK_BYTES + blocks * self.undo_buffer_bytes as u64;
+        let needed = needed.next_multiple_of(SUPER_BLOCK_BYTES);
+        let reserve = (self.log_limit_bytes / 16).max(needed);
+        let reserve = reserve.min(self.log_limit_bytes / 8 * 3);
+        Full {
+            nearly_bytes: self.log_limit_bytes - 2 * reserve,
+            bytes: self.log_limit_bytes - reserve,
+        }
     }
 
     fn validate(&self, keys: &Keys, area_bytes: u64) -> Result<(), ImpossibleParameter> {
@@ -176,6 +181,15 @@ impl Parameters {
             ),
         )
     }
+}
+
+/// How much of the log is live when it counts as full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Full {
+    /// From here on epochs end early, so that it expires.
+    nearly_bytes: u64,
+    /// Here the machine waits for that: what is left is for harts that have not stopped yet.
+    bytes: u64,
 }
 
 /// A block of the log that may still be on its way.
@@ -242,6 +256,7 @@ pub struct InCacheLog<L: Level> {
     /// most, each still in its undo buffer.
     flushed: VecDeque<Flushed>,
     space: Space,
+    full: Full,
     /// With so many bytes of log live, the machine is asked to end the epoch.
     next_request_bytes: u64,
     /// The newest epoch that should be persisted by now.
@@ -552,8 +567,8 @@ impl<L: Level> InCacheLog<L> {
             self.persisted = record.persisted;
             let early = u64::from(self.flaws.collects_early);
             self.collect(hardware, self.persisted + early);
-            if self.space.live_bytes() < self.parameters.nearly_full_bytes() {
-                self.next_request_bytes = self.parameters.nearly_full_bytes();
+            if self.space.live_bytes() < self.full.nearly_bytes {
+                self.next_request_bytes = self.full.nearly_bytes;
             }
         }
         if self.to_announce > self.persisted {
@@ -596,7 +611,7 @@ impl<L: Level> MachineEpochs for InCacheLog<L> {
     /// the log is full takes room that those before it have yet to make.
     fn can_end_epoch(&self) -> bool {
         let told_apart = self.system + 1 - self.persisted <= self.ids.span();
-        let full = self.space.live_bytes() >= self.parameters.full_bytes();
+        let full = self.space.live_bytes() >= self.full.bytes;
         told_apart && !(full && self.persisted < self.due)
     }
 
@@ -657,6 +672,7 @@ impl<L: Level> Design for InCacheLog<L> {
         );
         let flaws = Flaws::of(bug);
         let persisted = flaws.persisted_at_start(epoch);
+        let full = parameters.full(harts);
         let mut picl = Self {
             ids: EpochIds::new(parameters.eid_bits),
             filter: Filter::new(parameters.bloom_filter_bits),
@@ -669,7 +685,8 @@ impl<L: Level> Design for InCacheLog<L> {
             buffer_free: 0,
             flushed: VecDeque::new(),
             space,
-            next_request_bytes: parameters.nearly_full_bytes(),
+            full,
+            next_request_bytes: full.nearly_bytes,
             due: epoch,
             scan: Scan::Idle,
             writing: Writing::Nothing,
