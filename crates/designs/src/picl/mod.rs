@@ -30,6 +30,7 @@ pub mod bugs;
 pub mod counters;
 pub mod epoch_id;
 pub mod filter;
+mod full;
 pub mod level;
 pub mod log;
 pub mod recovery;
@@ -54,6 +55,7 @@ use self::bugs::Flaws;
 use self::counters::Counters;
 use self::epoch_id::EpochIds;
 use self::filter::Filter;
+use self::full::Full;
 use self::level::{Keys, LastLevel, Level};
 use self::log::{Entry, Header, Place, SUPER_BLOCK_BYTES, Space, entries_per_block};
 use self::registers::Record;
@@ -112,21 +114,6 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// When the log of a machine with so many harts is full.
-    fn full(&self, harts: usize) -> Full {
-        // An access that a hart is within evicts at two levels, the scan adds two blocks, and the log
-        // knows its next two places. The machine is asked to wait when a super-block begins.
-        let blocks = 2 * harts as u64 + 4;
-        let needed = SUPER_BLOCK_BYTES + blocks * self.undo_buffer_bytes as u64;
-        let needed = needed.next_multiple_of(SUPER_BLOCK_BYTES);
-        let reserve = (self.log_limit_bytes / 16).max(needed);
-        let reserve = reserve.min(self.log_limit_bytes / 8 * 3);
-        Full {
-            nearly_bytes: self.log_limit_bytes - 2 * reserve,
-            bytes: self.log_limit_bytes - reserve,
-        }
-    }
-
     fn validate(&self, keys: &Keys, area_bytes: u64) -> Result<(), ImpossibleParameter> {
         ImpossibleParameter::unless(
             (2..=8).contains(&self.eid_bits),
@@ -181,15 +168,6 @@ impl Parameters {
             ),
         )
     }
-}
-
-/// How much of the log is live when it counts as full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Full {
-    /// From here on epochs end early, so that it expires.
-    nearly_bytes: u64,
-    /// Here the machine waits for that: what is left is for harts that have not stopped yet.
-    bytes: u64,
 }
 
 /// A block of the log that may still be on its way.
@@ -672,7 +650,7 @@ impl<L: Level> Design for InCacheLog<L> {
         );
         let flaws = Flaws::of(bug);
         let persisted = flaws.persisted_at_start(epoch);
-        let full = parameters.full(harts);
+        let full = Full::of(parameters, harts);
         let mut picl = Self {
             ids: EpochIds::new(parameters.eid_bits),
             filter: Filter::new(parameters.bloom_filter_bits),
