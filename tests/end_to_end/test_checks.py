@@ -257,7 +257,10 @@ def test_a_baseline_is_for_bugs_that_are_known(command: Command, tmp_path: Path)
     file = tmp_path / "known.json"
     program = ("--", PUSHES, POOL, "4", "no-flush", "--then", PUSHES, POOL, "recover")
     baseline = ("--baseline", str(file))
-    assert command("check", *baseline, "--update-baseline", *program).status == 1
+    ended = command("check", *baseline, *program)
+    assert (ended.status, "no such file yet" in ended.stderr) == (1, True), ended.stderr
+    ended = command("check", *baseline, "--update-baseline", *program)
+    assert (ended.status, "no such file yet" in ended.stderr) == (1, False), ended.stderr
     assert command("check", *baseline, *program).status == 0
     file.write_text("{}")
     ended = command("check", *baseline, *program)

@@ -14,6 +14,7 @@ use crate::machine::{Machine, ThreadId};
 use crate::outcome::{ExitReport, Outcome, ProgramReport, Running};
 use crate::process::ProcessId;
 use crate::signal::{SIGALRM, SignalInfo, Target};
+use crate::syscalls::SCHED_YIELD;
 use crate::thread::{Context, Thread, ThreadState, Wait};
 use crate::vfs::descriptor::Object;
 
@@ -302,6 +303,15 @@ impl Kernel {
     /// `schedule`.
     pub fn has_ready(&self) -> bool {
         !self.scheduler.ready.is_empty() || !self.dead.is_empty() || !self.rare.departed.is_empty()
+    }
+
+    /// True if the call that a hart is about to make is `sched_yield`, and nobody else wants a turn, no signal
+    /// waits and nothing will be due: such a call looks at no memory of any program.
+    pub fn yields_to_nobody(&self, hart_index: usize, hart: &Hart) -> bool {
+        hart.x[17] == SCHED_YIELD
+            && !self.has_ready()
+            && self.next_deadline_ns().is_none()
+            && (self.thread_on(hart_index)).is_some_and(|thread| !self.has_signal(thread))
     }
 
     /// The earliest time at which a sleeper, timeout or timer is due.

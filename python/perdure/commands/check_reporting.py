@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perdure import PerdureError, check_exchange, check_page, checking, outputs
+from perdure import PerdureError, check_exchange, check_page, checking, outputs, terminal
 from perdure.source_excerpts import Sources
 
 if TYPE_CHECKING:
@@ -73,6 +73,10 @@ class Reports:
             if not folder.is_dir():
                 raise PerdureError(f"--sources {outputs.shown(folder)}: there is no such folder")
         self.known()
+        if self.baseline is not None and not (self.update_baseline or self.baseline.exists()):
+            file = outputs.shown(self.baseline)
+            remark = f"--baseline {file}: there is no such file yet, so every bug is new"
+            terminal.tell([f"{remark}; --update-baseline writes it"])
 
     def known(self) -> set[str]:
         """The bugs that are no failure."""

@@ -67,6 +67,8 @@ const OUTPUT_SHARE: u64 = 16;
 
 /// `futex`, which notes its refusals itself.
 const FUTEX: u64 = 98;
+/// `sched_yield`, which looks at no memory.
+pub(crate) const SCHED_YIELD: u64 = 124;
 
 /// A system call under way.
 pub(crate) struct Call<'a> {

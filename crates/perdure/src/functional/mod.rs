@@ -371,7 +371,11 @@ impl Functional {
                     self.end_slice(watcher);
                 }
             } else {
-                let before = (watcher.may_stop()).then(|| (self.clone(), watcher.clone()));
+                // Who waits for a lock that nobody will open calls by the hundred thousand.
+                let looks = exit != Exit::EnvironmentCall
+                    || !self.kernel.yields_to_nobody(HART, &self.hart);
+                let may_stop = looks && watcher.may_stop();
+                let before = may_stop.then(|| (self.clone(), watcher.clone()));
                 pauses |= self.handle(watcher, exit);
                 if let Some((machine, kept)) = before.filter(|_| watcher.has_stopped()) {
                     watcher.goes_back(kept);
