@@ -87,6 +87,7 @@ class Moment(TypedDict):
         "missing-flush",
         "missing-fence",
         "missing-order",
+        "missing-flush-and-fence",
         "power",
     ]
     instruction: Instructions

@@ -68,7 +68,7 @@ def _where(bug: Bug, moment: Moment) -> str:
     """Where it happens; or when power fails, which the point says, what is lacking then."""
     if moment["kind"] == "power":
         return "; ".join(lacking(bug))
-    if moment["kind"] in ("missing-fence", "missing-order"):
+    if moment["kind"] in ("missing-fence", "missing-order", "missing-flush-and-fence"):
         before = [where(mark.place) for mark in belongs(bug)]
         return f"before {before[0]}" if len(before) == 1 else ""
     places = (moment["place"], moment["caller"])
@@ -88,6 +88,8 @@ def _what(bug: Bug, moment: Moment) -> str:
             return f"a flush of the line of {names} belongs here"
         case "missing-fence":
             return f"a fence belongs here, which waits for the flush of {names}"
+        case "missing-flush-and-fence":
+            return f"a flush of the line of {names} and a fence belong here"
         case "missing-order":
             belong = "belongs" if len(stores) == 1 else "belong"
             return f"{names} {belong} here, with flush and fence"

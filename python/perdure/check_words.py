@@ -132,6 +132,9 @@ def belongs(bug: Bug) -> Iterator[Mark]:
         for place in _orders(bug, later=False):
             text = f"the store in {store}, its flush and a fence belong"
             yield Mark(place, "missing", text, "before")
+        for place in _orders(bug, later=True):
+            text = f"a flush of the line of the store in {store} and a fence belong"
+            yield Mark(place, "missing", text, "before")
 
 
 def _orders(bug: Bug, later: bool) -> Iterator[Place]:

@@ -26,6 +26,7 @@ from perdure import (
 from perdure.commands.check_reporting import Reports
 from perdure.commands.cutting import split_then
 from perdure.commands.shared import finish, machine_of, say, told
+from perdure.explanation import plural
 from perdure.options import (
     Engine,
     GuestWithCopies,
@@ -199,6 +200,12 @@ class Asked:
                 progress=show,
             )
         tokens.remember(checking.tokens_of(report))
+        points = report["points"]
+        if not (points["explored"] or report["machines"] or report["interrupted"]):
+            raise PerdureError(
+                f"check: the limit came before the first of {plural(points['found'], 'failure point')}"
+                ", so nothing was checked; give it more minutes"
+            )
         return report
 
     def tell(self, report: Check, before: Check | None = None) -> int:

@@ -17,7 +17,6 @@ use std::time::Instant;
 use perdure_hardware::random::Random;
 use serde_json::{Value, json};
 
-use super::cause;
 use super::done::Outline;
 use super::explore::{Choices, Explorer, Failed};
 use super::memory::Memory;
@@ -26,6 +25,7 @@ use super::record::{Keeps, Point};
 use super::recovery::{End, Life, Recoveries, Which};
 use super::report;
 use super::rules::Model;
+use super::search;
 use super::shares::Shares;
 use super::uncut::{Surveyed, Uncut};
 use super::{Asked, Prepared, machine, refused};
@@ -486,7 +486,7 @@ impl Campaign<'_> {
             |(choices, _, outline)| ((run, choices.point.number), outline.clone()),
             |(choices, failed, _)| {
                 (self.recoveries)
-                    .with_engine(|engine| cause::find(&explorer, choices, failed, engine))
+                    .with_engine(|engine| search::find(&explorer, choices, failed, engine))
             },
         )?;
         for (cause, (_, _, outline)) in causes.into_iter().zip(new) {

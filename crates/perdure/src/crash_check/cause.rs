@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bytes;
 use super::done::Outline;
-use super::explore::{Choices, Explorer, Failed, lost};
+use super::explore::{Choices, Failed, lost};
 use super::machine::{Made, Sought};
 use super::nested::Inner;
 use super::oracle::Wrong;
@@ -22,17 +22,12 @@ use super::recovery::Which;
 use super::rules::Model;
 use super::uncut::{Stacks, seen_through, stacks_and_parts};
 use super::windows::{Event, Window};
-use crate::error::Error;
-use crate::functional::{At, Engine};
+use crate::functional::At;
 
-/// Versions of a line that are tried to lose less of it.
-const TRIES: usize = 40;
 /// Bytes of a line that are told apart at once.
 pub const WORD: usize = 8;
 /// Places that are told of a flush or a fence.
 const CALLS: usize = 2;
-/// Lines that are tried one by one.
-const LINES: usize = 48;
 
 /// What the program should have done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -43,9 +38,9 @@ pub enum Defect {
     FlushTooEarly,
     /// The line is flushed, and no fence waits for that before something is stored or told.
     MissingFence,
-    /// What relies on the store was durable before the store was flushed.
+    /// What relies on the store was stored before the store was flushed, or was durable before it was made.
     WrongOrder,
-    /// Stores to a line, of which some without the others are found.
+    /// Stores to a line, of which some without the others are found; or to several, whichever of them.
     Torn,
     /// Nothing has to be lost: the point itself is where recovery fails.
     NotRecoverable,
@@ -161,172 +156,34 @@ pub fn outline(choices: &Choices, failed: &Failed) -> Outline {
 }
 
 /// The first store that a version of a line lacks.
-fn first_lost(choices: &Choices, line: u64, version: usize) -> Option<Involved> {
+pub fn first_lost(choices: &Choices, line: u64, version: usize) -> Option<Involved> {
+    let kept = &choices.lines[&line][version].kept;
+    first_of(choices, line, version, |number| !kept.has(*number))
+}
+
+/// The first of some stores that a version of a line lacks.
+pub fn first_of(
+    choices: &Choices,
+    line: u64,
+    version: usize,
+    is_it: impl FnMut(&usize) -> bool,
+) -> Option<Involved> {
     let history = &choices.point.lines[&line];
     let versions = &choices.lines[&line];
     let kept = &versions[version].kept;
-    let missing = |number: &usize| !kept.has(*number);
-    let first = (0..history.stores.len()).find(missing)?;
+    let first = (0..history.stores.len()).find(is_it)?;
+    let missing = (0..history.stores.len()).filter(|number| !kept.has(*number));
     Some(Involved {
         line,
         store: history.stores[first].clone(),
         bytes: [versions[version].bytes, versions[0].bytes],
-        lost: (0..history.stores.len()).filter(missing).count(),
+        lost: missing.count(),
         last: history.last_with(first),
         behind: None,
         stack: Vec::new(),
         parts: BTreeMap::new(),
         durable_at: None,
     })
-}
-
-/// Whether something goes wrong where these lines are of these versions, and all others the newest.
-type Fails<'f> = dyn FnMut(&Versions) -> Result<Option<Wrong>, Error> + 'f;
-/// Versions of lines that are not the newest.
-type Versions = BTreeMap<u64, usize>;
-
-/// Looks for the cause of a failure.
-pub fn find(
-    explorer: &Explorer,
-    choices: &Choices,
-    failed: &Failed,
-    engine: &mut Engine,
-) -> Result<Option<Cause>, Error> {
-    let fails: &mut Fails = &mut |versions| explorer.fails(failed.which, choices, versions, engine);
-    let mut versions = failed.decided.clone();
-    versions.retain(|_, version| *version > 0);
-    let Some(wrong) = fails(&versions)? else {
-        return Ok(None);
-    };
-    let (versions, wrong) = fewest(versions, wrong, fails)?;
-    let kept = needed(choices, failed, &versions, fails)?;
-    let lost: Vec<Involved> = (versions.iter())
-        .filter_map(|(&line, &version)| first_lost(choices, line, version))
-        .collect();
-    let torn = match lost.as_slice() {
-        [one] if kept.is_empty() => torn(choices, one, fails)?,
-        _ => None,
-    };
-    let point = choices.point;
-    let operations = &explorer.expected.operations;
-    Ok(Some(Cause {
-        defect: match torn {
-            Some(_) => Defect::Torn,
-            None => defect(choices, (&lost, &kept), operations.is_empty()),
-        },
-        lost,
-        kept: torn.map_or(kept, |torn| vec![torn]),
-        wrong,
-        point: point.number,
-        reason: point.reason,
-        at: point.at,
-        until: point.until,
-        operation: (point.phase.operation).map(|number| operations[number].number),
-        versions,
-        in_recovery: None,
-        schedule: explorer.schedule,
-        stack: None,
-        events: Vec::new(),
-        cut: None,
-        seen: None,
-    }))
-}
-
-/// Fewer lines, and less of each, with which something still goes wrong.
-fn fewest(
-    mut versions: Versions,
-    mut wrong: Wrong,
-    fails: &mut Fails,
-) -> Result<(Versions, Wrong), Error> {
-    if let Some(anyway) = fails(&Versions::new())? {
-        return Ok((Versions::new(), anyway));
-    }
-    for line in versions.keys().copied().take(LINES).collect::<Vec<_>>() {
-        let mut fewer = versions.clone();
-        fewer.remove(&line);
-        if let Some(still) = fails(&fewer)? {
-            (versions, wrong) = (fewer, still);
-        }
-    }
-    for line in versions.keys().copied().take(LINES).collect::<Vec<_>>() {
-        for version in 1..versions[&line].min(TRIES) {
-            let mut newer = versions.clone();
-            newer.insert(line, version);
-            if let Some(still) = fails(&newer)? {
-                (versions, wrong) = (newer, still);
-                break;
-            }
-        }
-    }
-    Ok((versions, wrong))
-}
-
-/// The first store that is not durable of each line that the recovery found to be the newest, and without
-/// which all would be well.
-fn needed(
-    choices: &Choices,
-    failed: &Failed,
-    versions: &Versions,
-    fails: &mut Fails,
-) -> Result<Vec<Involved>, Error> {
-    let mut needed = Vec::new();
-    let newest = failed.decided.iter().filter(|(_, version)| **version == 0);
-    for (&line, _) in newest.take(LINES) {
-        let oldest = choices.lines[&line].len() - 1;
-        let mut without = versions.clone();
-        without.insert(line, oldest);
-        if fails(&without)?.is_none() {
-            needed.extend(first_lost(choices, line, oldest));
-        }
-    }
-    Ok(needed)
-}
-
-/// The last store that was kept of a line, if nothing goes wrong where it is lost, too.
-fn torn(choices: &Choices, lost: &Involved, fails: &mut Fails) -> Result<Option<Involved>, Error> {
-    let stores = &choices.point.lines[&lost.line].stores;
-    let first = stores.iter().position(|store| *store == lost.store);
-    let oldest = choices.lines[&lost.line].len() - 1;
-    let Some(before) = first.and_then(|first| stores[..first].last()) else {
-        return Ok(None);
-    };
-    if fails(&BTreeMap::from([(lost.line, oldest)]))?.is_some() {
-        return Ok(None);
-    }
-    Ok(Some(Involved {
-        store: before.clone(),
-        lost: 0,
-        ..lost.clone()
-    }))
-}
-
-/// What would have made the first of these stores durable, as far as the point tells.
-fn defect(
-    choices: &Choices,
-    (lost, kept): (&[Involved], &[Involved]),
-    nobody_is_told: bool,
-) -> Defect {
-    let point = choices.point;
-    // The fence comes next, and what relies on the store is durable already: somebody may have been told
-    // between operations, and nobody within one.
-    let is_within = point.phase.operation.is_some() || nobody_is_told;
-    let waits = point.reason == Reason::Fence && is_within && kept.is_empty();
-    let defects = lost.iter().map(|one| {
-        let stores = &point.lines[&one.line].stores;
-        let number = stores.iter().position(|store| *store == one.store);
-        match point.covered.get(&one.line) {
-            Some(&covered) if number.is_some_and(|number| number < covered) => {
-                if waits {
-                    Defect::WrongOrder
-                } else {
-                    Defect::MissingFence
-                }
-            }
-            Some(_) => Defect::FlushTooEarly,
-            None => Defect::MissingFlush,
-        }
-    });
-    defects.min().unwrap_or(Defect::NotRecoverable)
 }
 
 impl Cause {
@@ -425,7 +282,7 @@ impl Cause {
         let began = || (*inner.began).clone();
         self.events = seen_through(began(), model, (window, self.at.retired));
         let words = self.words().collect();
-        let (stacks, parts) = stacks_and_parts(began(), self.moments(), &words);
+        let (stacks, parts) = stacks_and_parts((began(), model), self.moments(), &words);
         self.in_recovery = Some((inner.which, inner.found.clone(), inner.number));
         self.look_up(&stacks, &BTreeMap::new());
         self.name_parts(&parts);
@@ -436,6 +293,15 @@ impl Cause {
     pub fn is_more_than(&self, other: &Self) -> bool {
         let (own, others) = (places(&self.lost), places(&other.lost));
         !others.is_empty() && own.len() > others.len() && own.is_superset(&others)
+    }
+
+    /// True if either may be lost where the other is there: in whatever order they are made durable, it goes
+    /// wrong.
+    pub fn is_reverse_of(&self, other: &Self) -> bool {
+        let [lost, kept] = [&self.lost, &self.kept].map(places);
+        !lost.is_empty()
+            && (lost, kept) == (places(&other.kept), places(&other.lost))
+            && self.in_recovery.is_none() == other.in_recovery.is_none()
     }
 
     /// True if this is what the other says from its other side: a store that is durable before what it relies

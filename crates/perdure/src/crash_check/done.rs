@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::cause::{self, Cause};
+use super::cause::{self, Cause, Defect};
 use super::explore::{Explored, Failed};
 use super::orders::Missing;
 use super::record::Keeps;
@@ -168,8 +168,33 @@ impl Done {
         }
     }
 
+    /// Two causes of which each has lost what the other keeps are one: no order would mend both.
+    fn join_reverse(&mut self) {
+        let mut keys: Vec<cause::Key> = self.causes.keys().cloned().collect();
+        while let Some(key) = keys.pop() {
+            let is_reverse =
+                |other: &&cause::Key| (self.causes[&key].0).is_reverse_of(&self.causes[*other].0);
+            let Some(other) = keys.iter().position(|other| is_reverse(&other)) else {
+                continue;
+            };
+            let other = keys.swap_remove(other);
+            let both = [&key, &other].map(|key| self.causes.remove(key));
+            let mut both: Vec<_> = both.into_iter().flatten().collect();
+            both.sort_by_key(|(cause, _)| (cause.point, cause.lost[0].store.at.retired));
+            let outlines: Vec<Outline> = (both.iter())
+                .flat_map(|(_, outlines)| outlines.clone())
+                .collect();
+            if let Some((mut cause, _)) = both.into_iter().next() {
+                cause.defect = Defect::Torn;
+                let known = self.causes.entry(cause.key());
+                known.or_insert((cause, Vec::new())).1.extend(outlines);
+            }
+        }
+    }
+
     /// Leaves out causes that say no more than others do.
     pub fn settle(&mut self) {
+        self.join_reverse();
         let all: Vec<(cause::Key, Cause)> = (self.causes.iter())
             .map(|(key, (cause, _))| (key.clone(), cause.clone()))
             .collect();

@@ -30,6 +30,7 @@ mod recovery;
 mod replay;
 mod report;
 mod rules;
+mod search;
 mod shares;
 mod token;
 mod uncertain;

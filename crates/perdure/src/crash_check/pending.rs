@@ -89,6 +89,17 @@ struct UnderWay {
     thread: ThreadId,
     /// It makes stores up to this one durable.
     until: u64,
+    /// How much was retired before it.
+    retired: u64,
+}
+
+/// A flush under way of a line, as a failure point knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flushed {
+    /// So many of the line's stores it covers.
+    pub stores: usize,
+    /// How much was retired before it.
+    pub retired: u64,
 }
 
 /// All lines that are not durable.
@@ -312,14 +323,16 @@ impl Pending {
         }
     }
 
-    /// Of each line with a flush under way, how many of its stores that covers.
-    pub fn covered(&self) -> BTreeMap<u64, usize> {
+    /// Flushes under way, of each line that has any, in their order.
+    pub fn covered(&self) -> BTreeMap<u64, Vec<Flushed>> {
         let mut covered = BTreeMap::new();
         for (&line, flushes) in &self.under_way {
             if let Some(history) = self.lines.get(&line) {
-                let counts = flushes.iter().map(|flush| flush.until);
-                let counts = counts.map(|until| until.saturating_sub(history.first) as usize);
-                covered.insert(line, counts.max().unwrap_or(0));
+                let flushed = |flush: &UnderWay| Flushed {
+                    stores: flush.until.saturating_sub(history.first) as usize,
+                    retired: flush.retired,
+                };
+                covered.insert(line, flushes.iter().map(flushed).collect());
             }
         }
         covered
@@ -356,9 +369,12 @@ impl Pending {
         if self.model.is_durable_at_once(flush) {
             self.make_durable(line, until, at, durable);
         } else {
-            let thread = at.thread;
             let flushes = self.under_way.entry(line).or_default();
-            flushes.push(UnderWay { thread, until });
+            flushes.push(UnderWay {
+                thread: at.thread,
+                until,
+                retired: at.retired,
+            });
         }
     }
 

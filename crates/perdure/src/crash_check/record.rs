@@ -14,7 +14,7 @@ use perdure_linux::ThreadId;
 use perdure_riscv::{CacheBlock, Mark};
 use serde::{Deserialize, Serialize};
 
-use super::pending::{Bytes, History, Pending};
+use super::pending::{Bytes, Flushed, History, Pending};
 use super::rules::Model;
 use super::unread::{Read, Stored};
 use super::waste::Waste;
@@ -96,8 +96,8 @@ pub struct Point {
     pub durable: Pool,
     /// What is not.
     pub lines: BTreeMap<u64, Arc<History>>,
-    /// Of lines with a flush under way, how many of their stores that covers.
-    pub covered: BTreeMap<u64, usize>,
+    /// Of lines with a flush under way, what each of these covers.
+    pub covered: BTreeMap<u64, Vec<Flushed>>,
     /// The operations around it.
     pub phase: Phase,
     /// Which table of pools is durable.

@@ -158,7 +158,7 @@ impl Uncut {
         at: impl IntoIterator<Item = u64>,
         words: &BTreeMap<u64, BTreeSet<u64>>,
     ) -> Result<(Stacks, Parts), Error> {
-        Ok(stacks_and_parts(self.boot()?, at, words))
+        Ok(stacks_and_parts((self.boot()?, self.model), at, words))
     }
 
     /// Runs it to its end, to keep some of it: who has watched it.
@@ -188,13 +188,13 @@ pub type Stacks = BTreeMap<u64, Vec<Place>>;
 /// The call stacks of a machine that goes on from here, at these counts of retired instructions, and what
 /// words of memory are at some of them.
 pub fn stacks_and_parts(
-    machine: Functional,
+    (machine, model): (Functional, Model),
     at: impl IntoIterator<Item = u64>,
     words: &BTreeMap<u64, BTreeSet<u64>>,
 ) -> (Stacks, Parts) {
     let (mut stacks, mut parts) = (BTreeMap::new(), BTreeMap::new());
     let (mut known, mut types) = (Known::default(), Types::default());
-    visit(machine, at, |retired, looked| {
+    visit((machine, model), at, |retired, looked| {
         let stack = call_stack::of(looked.registers(), looked);
         stacks.insert(retired, Names::of(looked, &mut known).stack(&stack));
         if let Some(words) = words.get(&retired) {
@@ -223,19 +223,54 @@ pub fn seen_through(
 
 /// Lets a machine go on, and looks at it at these counts of retired instructions.
 fn visit(
-    mut machine: Functional,
+    (mut machine, model): (Functional, Model),
     at: impl IntoIterator<Item = u64>,
     mut look: impl FnMut(u64, &Functional),
 ) {
     let moments: BTreeSet<u64> = at.into_iter().collect();
+    let began = machine.clone();
     let mut engine = Engine::default();
-    for retired in moments {
+    for &retired in &moments {
         if retired > machine.retired() + BLOCK {
             machine.run(&mut Unwatched, &mut engine, retired - BLOCK);
         }
         let mut looked = machine.clone();
         looked.step_to(&mut Unwatched, retired);
+        if looked.has_threads {
+            return visit_by_turns((began, model), &moments, look);
+        }
         look(retired, &looked);
+    }
+}
+
+/// The same where several threads take turns. These end where whoever records the run has stopped it, too,
+/// so it is recorded once more.
+fn visit_by_turns(
+    (mut machine, model): (Functional, Model),
+    moments: &BTreeSet<u64>,
+    mut look: impl FnMut(u64, &Functional),
+) {
+    let mut recorder = Recorder::new(model, machine.pool.clone(), Arc::default());
+    let mut engine = Engine::default();
+    let mut moments = moments.iter().copied().peekable();
+    while let Some(&next) = moments.peek() {
+        if machine.retired() + BLOCK < next {
+            let stop = machine.run(&mut recorder, &mut engine, next - BLOCK);
+            if matches!(stop, Stop::Watcher | Stop::Limit) {
+                continue;
+            }
+        }
+        // From here on block by block, each with all moments that lie within it.
+        let mut before = machine.clone();
+        let limit = machine.retired() + 1;
+        let stop = machine.run(&mut recorder, &mut engine, limit);
+        let is_over = !matches!(stop, Stop::Watcher | Stop::Limit);
+        before.end_turn_if_over(&mut Unwatched);
+        while let Some(retired) = moments.next_if(|&one| is_over || one < machine.retired()) {
+            let mut looked = before.clone();
+            looked.step_to(&mut Unwatched, retired);
+            look(retired, &looked);
+        }
     }
 }
 

@@ -71,6 +71,14 @@ impl Functional {
         }
     }
 
+    /// Ends the turn of whoever runs, if it is to end before the next instruction.
+    pub fn end_turn_if_over<W: Watcher>(&mut self, watcher: &mut W) {
+        let is_over = self.hart.retired >= self.slice_end || self.stores_left == 0;
+        if self.running.is_some() && is_over {
+            self.end_slice(watcher);
+        }
+    }
+
     /// From now on this thread alone runs; whichever runs makes room for it.
     pub fn give_turn_to(&mut self, thread: ThreadId) {
         self.turns = Turns::Only(thread);

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::visit::{Visited, well};
 use super::{Book, Campaign, explorer};
-use crate::crash_check::cause::{self, Cause};
+use crate::crash_check::cause::Cause;
 use crate::crash_check::done::Outline;
 use crate::crash_check::explore::{Choices, Explored, Explorer};
 use crate::crash_check::nested::Inner;
+use crate::crash_check::search;
 use crate::error::Error;
 use crate::parallel;
 
@@ -92,7 +93,7 @@ impl Campaign<'_> {
                 let explored = explorer.explore(&choices, engine)?;
                 let mut causes: BTreeMap<Outline, Option<Cause>> = BTreeMap::new();
                 for (outline, failed) in explored.failures.iter().take(INNER_CAUSES) {
-                    let cause = cause::find(&explorer, &choices, failed, engine)?;
+                    let cause = search::find(&explorer, &choices, failed, engine)?;
                     let cause = cause.map(|cause| cause.within(inner, model));
                     causes.insert(outline.clone(), cause);
                 }

@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 
 use super::{Campaign, explorer};
-use crate::crash_check::cause::{self, Cause, Key};
+use crate::crash_check::cause::{Cause, Key};
 use crate::crash_check::explore::{Choices, Failed};
 use crate::crash_check::record::Point;
+use crate::crash_check::search;
 use crate::crash_check::uncut::Surveyed;
 use crate::error::Error;
 use crate::parallel;
@@ -88,7 +89,7 @@ impl Campaign<'_> {
             .collect();
         let found = parallel::map(self.asked.jobs(), &open, |(number, _, failed)| {
             (self.recoveries)
-                .with_engine(|engine| cause::find(&explorer, &choices[number], failed, engine))
+                .with_engine(|engine| search::find(&explorer, &choices[number], failed, engine))
         })?;
         for ((_, key, _), cause) in open.into_iter().zip(found) {
             let Some(cause) = cause.filter(|cause| cause.key() == *key) else {

@@ -173,8 +173,8 @@ impl Follower {
             if let Some(history) = point.lines.get_mut(&address) {
                 let (since, count) = history.since(bytes);
                 *history = Arc::new(since);
-                if let Some(covered) = point.covered.get_mut(&address) {
-                    *covered = covered.saturating_sub(count);
+                for flushed in point.covered.get_mut(&address).into_iter().flatten() {
+                    flushed.stores = flushed.stores.saturating_sub(count);
                 }
             }
         }

@@ -20,6 +20,7 @@ use super::super::pending::{Kept, Version};
 use super::super::record::{Keeps, Phase, Point};
 use super::super::recovery::{End, Recoveries, Which};
 use super::super::rules::Model;
+use super::super::search;
 use super::super::uncut::Mapped;
 use super::super::windows::{Event, Windows};
 use super::super::{Asked, Prepared, refused};
@@ -291,7 +292,7 @@ impl<'s> Session<'s> {
             let Some(failed) = &one.failed else {
                 return Ok(None);
             };
-            let cause = cause::find(&explorer, &choices, failed, &mut Engine::default())?;
+            let cause = search::find(&explorer, &choices, failed, &mut Engine::default())?;
             let made = Made {
                 cut: self.made(one.left.when),
                 round: self.round.clone(),

@@ -14,6 +14,7 @@ use perdure_riscv::Mark;
 
 use super::super::cause::Cause;
 use super::super::parts::Parts;
+use super::super::rules::Model;
 use super::super::uncut::{Stacks, stacks_and_parts};
 use crate::functional::{At, Engine, Functional, Pool, Watcher};
 
@@ -39,7 +40,7 @@ pub fn name(began: &Functional, patience: u64, causes: &mut [&mut Cause]) {
             words.entry(retired).or_default().extend(of_cause);
         }
     }
-    let (known, parts) = stacks_and_parts(began.clone(), visited, &words);
+    let (known, parts) = stacks_and_parts((began.clone(), Model::Machine), visited, &words);
     for cause in causes {
         let stacks: Stacks = (sites.of(cause).into_iter())
             .filter_map(|(moment, retired)| Some((moment, known.get(&retired)?.clone())))

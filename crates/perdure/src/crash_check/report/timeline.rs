@@ -127,12 +127,13 @@ fn missing(cause: &Cause) -> Vec<Moment> {
         }
         Defect::WrongOrder => {
             let first = cause.lost.iter().map(|one| made(&one)).min();
-            let too_early = |one: &&Involved| first.is_some_and(|first| made(one) < first);
-            before(
-                "missing-order",
-                &lost,
-                kept().filter(too_early).min_by_key(made),
-            )
+            let last = cause.lost.iter().map(|one| made(&one)).max();
+            let early = kept().filter(|one| first.is_some_and(|first| made(one) < first));
+            let later = kept().filter(|one| last.is_some_and(|last| made(one) > last));
+            let mut missing = before("missing-order", &lost, early.min_by_key(made));
+            let next = later.min_by_key(made);
+            missing.extend(before("missing-flush-and-fence", &lost, next));
+            missing
         }
         Defect::Torn | Defect::NotRecoverable => Vec::new(),
     }
