@@ -305,8 +305,8 @@ impl Kernel {
         !self.scheduler.ready.is_empty() || !self.dead.is_empty() || !self.rare.departed.is_empty()
     }
 
-    /// True if the call that a hart is about to make is `sched_yield`, and nobody else wants a turn, no signal
-    /// waits and nothing will be due: such a call looks at no memory of any program.
+    /// True if the call that a hart is about to make is `sched_yield`, and nobody else wants a turn, no
+    /// signal waits and nothing will be due: such a call looks at no memory of any program.
     pub fn yields_to_nobody(&self, hart_index: usize, hart: &Hart) -> bool {
         hart.x[17] == SCHED_YIELD
             && !self.has_ready()

@@ -265,7 +265,7 @@ fn visit_by_turns(
         let limit = machine.retired() + 1;
         let stop = machine.run(&mut recorder, &mut engine, limit);
         let is_over = !matches!(stop, Stop::Watcher | Stop::Limit);
-        before.end_turn_if_over(&mut Unwatched);
+        before.begin_turn(&mut Unwatched);
         while let Some(retired) = moments.next_if(|&one| is_over || one < machine.retired()) {
             let mut looked = before.clone();
             looked.step_to(&mut Unwatched, retired);

@@ -10,6 +10,7 @@
 mod arriving;
 mod calls;
 mod door;
+mod entering;
 mod gathering;
 mod kernel_door;
 mod turns;
@@ -25,8 +26,7 @@ use perdure_hardware::arena::Arena;
 use perdure_hardware::random::Random;
 use perdure_linux::pools::PoolSource;
 use perdure_linux::{
-    Configuration, Exception, ExitReport, Kernel, Outcome, PAGE_BYTES, Pools, Release, Running,
-    ThreadId,
+    Configuration, ExitReport, Kernel, PAGE_BYTES, Pools, Release, Running, ThreadId,
 };
 use perdure_riscv::{Access, Exit, Hart, fast, plain};
 
@@ -367,21 +367,14 @@ impl Functional {
                 if self.hart.retired >= limit {
                     return Stop::Limit;
                 }
-                if self.hart.retired >= self.slice_end || self.stores_left == 0 {
+                if self.turn_is_over() {
                     self.end_slice(watcher);
                 }
             } else {
-                // Who waits for a lock that nobody will open calls by the hundred thousand.
-                let looks = exit != Exit::EnvironmentCall
-                    || !self.kernel.yields_to_nobody(HART, &self.hart);
-                let may_stop = looks && watcher.may_stop();
-                let before = may_stop.then(|| (self.clone(), watcher.clone()));
-                pauses |= self.handle(watcher, exit);
-                if let Some((machine, kept)) = before.filter(|_| watcher.has_stopped()) {
-                    watcher.goes_back(kept);
-                    *self = machine;
+                let Some(more) = self.handle_or_go_back(watcher, exit) else {
                     return Stop::Watcher;
-                }
+                };
+                pauses |= more;
             }
             if pauses {
                 return Stop::Watcher;
@@ -393,80 +386,6 @@ impl Functional {
         if let Some(report) = self.kernel.exited() {
             self.ended = Some(report.clone());
         }
-    }
-
-    /// Calls the kernel on behalf of the hart. Returns whether the watcher wants to look, too.
-    fn with_kernel<W: Watcher, R>(
-        &mut self,
-        watcher: &mut W,
-        call: impl FnOnce(&mut Kernel, &mut Hart, &mut KernelDoor<W>) -> R,
-    ) -> (R, bool) {
-        let thread = self.running.map_or(ThreadId(0), |running| running.thread);
-        let mut door = KernelDoor {
-            memory: &mut self.memory,
-            pool: &mut self.pool,
-            lookaside: &mut self.lookaside,
-            watcher,
-            at: At {
-                thread,
-                pc: self.hart.pc,
-                retired: self.hart.retired,
-                by_kernel: true,
-            },
-            now_ns: self.hart.retired + self.skipped_ns,
-            bookkeeps: false,
-            pauses: false,
-        };
-        let answer = call(&mut self.kernel, &mut self.hart, &mut door);
-        let pauses = door.pauses;
-        self.lookaside.reservation = None;
-        (answer, pauses)
-    }
-
-    /// The same, and what follows from the outcome. True if the watcher wants to look.
-    fn enter<W: Watcher>(
-        &mut self,
-        watcher: &mut W,
-        call: impl FnOnce(&mut Kernel, &mut Hart, &mut KernelDoor<W>) -> Outcome,
-    ) -> bool {
-        let alone = !self.kernel.has_ready();
-        let (outcome, pauses) = self.with_kernel(watcher, call);
-        // Whoever has just become ready does not wait for the end of a turn that began without it.
-        if alone && self.kernel.has_ready() {
-            self.begin_slice();
-        }
-        match outcome {
-            Outcome::Continue => self.running = self.kernel.running(HART),
-            Outcome::Blocked => self.running = None,
-            Outcome::Commit => {
-                self.let_out();
-                self.running = self.kernel.running(HART);
-            }
-            Outcome::Exited { .. } => self.look_for_end(),
-        }
-        pauses
-    }
-
-    fn handle<W: Watcher>(&mut self, watcher: &mut W, exit: Exit) -> bool {
-        let exception = match exit {
-            Exit::Limit => return false,
-            Exit::EnvironmentCall => {
-                return self.enter(watcher, |kernel, hart, door| {
-                    kernel.system_call(HART, hart, door)
-                });
-            }
-            Exit::Fault(fault) => {
-                return self.enter(watcher, |kernel, hart, door| {
-                    kernel.fault(HART, hart, fault, door)
-                });
-            }
-            Exit::Breakpoint => Exception::Breakpoint,
-            Exit::Misaligned { address, .. } => Exception::Misaligned { address },
-            Exit::Illegal { bits } => Exception::Illegal { bits },
-        };
-        self.enter(watcher, |kernel, hart, door| {
-            kernel.exception(HART, hart, exception, door)
-        })
     }
 
     /// Takes what programs have written to standard output and error.

@@ -71,12 +71,14 @@ impl Functional {
         }
     }
 
-    /// Ends the turn of whoever runs, if it is to end before the next instruction.
-    pub fn end_turn_if_over<W: Watcher>(&mut self, watcher: &mut W) {
-        let is_over = self.hart.retired >= self.slice_end || self.stores_left == 0;
-        if self.running.is_some() && is_over {
-            self.end_slice(watcher);
-        }
+    /// Lets whoever runs next begin its turn, without an instruction of it.
+    pub fn begin_turn<W: Watcher>(&mut self, watcher: &mut W) {
+        while self.find_work(watcher).is_none() && self.running.is_none() && self.ended.is_none() {}
+    }
+
+    /// Whoever runs is at the end of its turn.
+    pub(super) fn turn_is_over(&self) -> bool {
+        self.hart.retired >= self.slice_end || self.stores_left == 0
     }
 
     /// From now on this thread alone runs; whichever runs makes room for it.
@@ -120,6 +122,10 @@ impl Functional {
         if self.kernel.next_deadline_ns().is_some_and(|due| due <= now) {
             self.kernel.wake_sleepers(now);
             self.look_for_end();
+        }
+        // Whoever was stopped within a block may be at the end of its turn.
+        if self.running.is_some() && self.turn_is_over() {
+            self.end_slice(watcher);
         }
         if self.running.is_some() || self.ended.is_some() {
             return None;
