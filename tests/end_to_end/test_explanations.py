@@ -7,6 +7,7 @@ what must be found is known beforehand.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -187,6 +188,10 @@ def test_a_pool_without_flushes_says_where_its_bytes_were(programs: Path, tmp_pa
     for line in lines(found):
         holders = [place for place in line["places"] if "newest" in place["has"]]
         assert holders and not any(place["survives"] for place in holders)
+        # No version lasts beyond what followed it, and nothing is stored after the cut.
+        until = int(re.fullmatch(r"older: as it was from .* to (?:cycle )?(\d+)", line["says"])[1])
+        assert until < line["last_store"]["at"] <= found["cycle"]
+    assert all(event["at"] <= found["cycle"] for event in found["timeline"])
 
 
 def test_core_files_and_a_page_are_written(
