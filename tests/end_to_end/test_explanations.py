@@ -159,6 +159,7 @@ def test_a_hunt_explains_what_it_finds(command: Command, tmp_path: Path) -> None
     assert ended.status == 1, ended.stderr
     found = json.loads((tmp_path / "found.json").read_text())["found"]
     assert found["explanation"]["lines"] > 0
+    assert command(*found["command"][1:]).status == 1, "its smallest command fails as it did"
     cores = found["explanation"]["cores"]
     for key in ("expected", "found"):
         assert Path(cores[key]).read_bytes().startswith(b"\x7fELF")
