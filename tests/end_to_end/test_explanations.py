@@ -169,6 +169,28 @@ def test_a_hunt_explains_what_it_finds(command: Command, tmp_path: Path) -> None
     assert explained(replay(found["token"])) == {**found["explanation"], "cores": None}
 
 
+def test_a_broken_contract_is_reported_though_no_memory_explains_it(
+    command: Command, tmp_path: Path
+) -> None:
+    asked = ("--cores", tmp_path / "cores", "--html", tmp_path / "found.html", "--json")
+    ended = command(
+        "hunt", "--design", "journaling", "--planted-bug", "rewrite-dropped", "--cuts", "1",
+        "--seed", "14", *asked, tmp_path / "found.json",
+    )  # fmt: skip
+    assert ended.status == 1, ended.stderr
+    found = json.loads((tmp_path / "found.json").read_text())["found"]
+    assert found["verdict"] == "contract-broken" and "hook" in found["message"]
+    for missing in ("--html wrote no page", "--cores wrote no core files"):
+        assert f"not one of memory at a cut, so {missing}" in " ".join(ended.stderr.split())
+    assert "nothing failed" not in ended.stderr
+    again = command("replay", found["token"], *asked, tmp_path / "again.json")
+    smallest = command(*found["command"][1:])
+    assert (again.status, smallest.status) == (1, 1), again.stderr + smallest.stderr
+    (result,) = json.loads((tmp_path / "again.json").read_text())["results"]
+    assert (result["verdict"], result["message"]) == ("contract-broken", found["message"])
+    assert "contract-broken" in smallest.stdout
+
+
 def test_a_pool_without_flushes_says_where_its_bytes_were(programs: Path, tmp_path: Path) -> None:
     pools = tmp_path / "pools"
     pools.mkdir()
