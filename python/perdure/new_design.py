@@ -40,6 +40,12 @@ abstract as async await become box break const continue crate do dyn else enum e
 fn for gen if impl in let loop macro match mod move mut override priv pub ref return self static
 struct super trait true try type typeof unsafe unsized use virtual where while yield
 """
+RUST_PRELUDE = """
+AsMut AsRef Box Clone Copy Debug Default Drop Eq Err Extend Fn FnMut FnOnce From FromIterator Hash
+Into IntoIterator Iterator None Ok Option Ord PartialEq PartialOrd Result Send Some String Sync
+ToOwned ToString TryFrom TryInto Unpin Vec
+"""
+"""Types, traits and variants that every Rust file has, though nothing in it says so."""
 GROUPS = frozenset({"machine", "persistence", "replication", "verifier", "state", "none", "all"})
 """What stands beside the names of designs on a command line."""
 
@@ -126,14 +132,28 @@ def check_name(root: Path, name: str) -> None:
     if name in registered:
         raise PerdureError(f"there is a design '{name}' already: choose another name")
     words = set(RUST_WORDS.split())
-    modules = set(re.findall(r"^pub mod (\w+);", _read(root, REGISTRY), re.MULTILINE))
+    modules = set(re.findall(r"^(?:pub )?mod (\w+);", _read(root, REGISTRY), re.MULTILINE))
     if snake(name) in words | modules | {snake(EXAMPLE)}:
         what = "a word of Rust" if snake(name) in words else "a module's name already"
         raise PerdureError(f"'{name}' is {what}: choose another name")
+    if camel(name) in types_taken(root):
+        raise PerdureError(
+            f"'{name}' would be the type {camel(name)}, which means something else in the files of "
+            "a new design: choose another name"
+        )
     files = sorted((root / PRESETS).glob("*.toml"))
     sections = {word for file in files for word in _sections(file.read_text("utf-8"))}
     if name in sections | GROUPS:
         raise PerdureError(f"'{name}' means something else in configurations: choose another name")
+
+
+def types_taken(root: Path) -> set[str]:
+    """Types that the worked example and its test import, declare or have without a word of it."""
+    code = re.sub(r'//.*|"[^"\n]*"', "", _read(root, MODULE) + _read(root, TEST))
+    # What stands behind `::` in an import is a name of the file, elsewhere it is another type's.
+    imported = "".join(re.findall(r"^use [^;]+;", code, re.MULTILINE))
+    found = re.findall(r"\b[A-Z]\w*", imported) + re.findall(r"(?<![:\w])[A-Z]\w*", code)
+    return {*found, *RUST_PRELUDE.split()} - {camel(EXAMPLE)}
 
 
 def new_files(root: Path, name: str) -> dict[str, str]:

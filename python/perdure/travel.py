@@ -110,6 +110,9 @@ def read(
         written = f"written in epoch {reading.written[0]} by hart {reading.written[1]}"
     place = f"{_place(reading.raw)}, {reading.type}, at the end of epoch {reading.epoch}"
     terminal.tell([f"{place}: {written}"])
+    missing = _missing(reading.raw)
+    if missing and count is None:
+        terminal.tell([f"{missing:,} bytes of {reading.raw['symbol']['name']} are not shown"])
 
 
 @app.command()
@@ -225,6 +228,15 @@ def _place(answer: Json) -> str:
         return str(address)
     offset = f"+{symbol['offset']}" if symbol["offset"] else ""
     return f"{symbol['name']}{offset} ({address})"
+
+
+def _missing(answer: Json) -> int:
+    """How many bytes of a symbol are behind those that were read."""
+    symbol: Any = answer["symbol"]
+    if symbol is None:
+        return 0
+    behind: int = symbol["bytes"] - symbol["offset"] - len(answer["bytes"]) // 2
+    return max(0, behind)
 
 
 def _table(*columns: str, left: int = 0) -> Sheet:

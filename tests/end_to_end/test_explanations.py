@@ -7,6 +7,7 @@ what must be found is known beforehand.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -158,6 +159,7 @@ def test_a_hunt_explains_what_it_finds(command: Command, tmp_path: Path) -> None
     assert ended.status == 1, ended.stderr
     found = json.loads((tmp_path / "found.json").read_text())["found"]
     assert found["explanation"]["lines"] > 0
+    assert command(*found["command"][1:]).status == 1, "its smallest command fails as it did"
     cores = found["explanation"]["cores"]
     for key in ("expected", "found"):
         assert Path(cores[key]).read_bytes().startswith(b"\x7fELF")
@@ -165,6 +167,28 @@ def test_a_hunt_explains_what_it_finds(command: Command, tmp_path: Path) -> None
     page = (tmp_path / "found.html").read_text()
     assert found["token"] in page and found["verdict"] in page and "<svg" in page
     assert explained(replay(found["token"])) == {**found["explanation"], "cores": None}
+
+
+def test_a_broken_contract_is_reported_though_no_memory_explains_it(
+    command: Command, tmp_path: Path
+) -> None:
+    asked = ("--cores", tmp_path / "cores", "--html", tmp_path / "found.html", "--json")
+    ended = command(
+        "hunt", "--design", "journaling", "--planted-bug", "rewrite-dropped", "--cuts", "1",
+        "--seed", "14", *asked, tmp_path / "found.json",
+    )  # fmt: skip
+    assert ended.status == 1, ended.stderr
+    found = json.loads((tmp_path / "found.json").read_text())["found"]
+    assert found["verdict"] == "contract-broken" and "hook" in found["message"]
+    for missing in ("--html wrote no page", "--cores wrote no core files"):
+        assert f"not one of memory at a cut, so {missing}" in " ".join(ended.stderr.split())
+    assert "nothing failed" not in ended.stderr
+    again = command("replay", found["token"], *asked, tmp_path / "again.json")
+    smallest = command(*found["command"][1:])
+    assert (again.status, smallest.status) == (1, 1), again.stderr + smallest.stderr
+    (result,) = json.loads((tmp_path / "again.json").read_text())["results"]
+    assert (result["verdict"], result["message"]) == ("contract-broken", found["message"])
+    assert "contract-broken" in smallest.stdout
 
 
 def test_a_pool_without_flushes_says_where_its_bytes_were(programs: Path, tmp_path: Path) -> None:
@@ -187,6 +211,10 @@ def test_a_pool_without_flushes_says_where_its_bytes_were(programs: Path, tmp_pa
     for line in lines(found):
         holders = [place for place in line["places"] if "newest" in place["has"]]
         assert holders and not any(place["survives"] for place in holders)
+        # No version lasts beyond what followed it, and nothing is stored after the cut.
+        until = int(re.fullmatch(r"older: as it was from .* to (?:cycle )?(\d+)", line["says"])[1])
+        assert until < line["last_store"]["at"] <= found["cycle"]
+    assert all(event["at"] <= found["cycle"] for event in found["timeline"])
 
 
 def test_core_files_and_a_page_are_written(

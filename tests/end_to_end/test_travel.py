@@ -38,7 +38,7 @@ volatile int squares[64];
 volatile double half;
 static volatile unsigned char small_ = 7;
 char name[16];
-const long never_touched[512] = {[300] = 1234567};
+const long never_touched[600] = {[300] = 1234567};
 long *heap;
 struct { char before[60]; volatile long across; char after[60]; }
     __attribute__((packed, aligned(64))) packed;
@@ -120,6 +120,17 @@ def test_every_round_is_read_back(kept: Kept, ends: dict[int, int]) -> None:
         assert read(heap + 8 * (1001 + number), epoch, type="i64").value == 0
         assert read("small_", epoch).value == 7
         assert read("never_touched+2400", epoch, type="i64", count=1).value == 1234567
+
+
+def test_all_of_a_symbol_is_read_and_nothing_beyond_it(kept: Kept, command: Command) -> None:
+    read = ("travel", kept.directory, "read", "never_touched")
+    whole = json.loads(command(*read, "--json", "-").stdout)
+    assert (whole["type"], len(whole["bytes"])) == ("hex[4800]", 2 * 4800)
+    assert len(kept.store.read("never_touched", type="u8").values) == 4800
+    assert len(kept.store.read("never_touched", type="i64", count=3).values) == 3
+    assert_refused(command(*read, "-n", "2"), "4800 bytes are left there, for 1 of hex[4800]")
+    assert_refused(command(*read, "-t", "i64", "-n", "601"), "for 600 of i64")
+    assert "800 bytes of never_touched are not shown" in command(*read, "-t", "hex[1000]").stderr
 
 
 def test_histories_are_the_schedule(kept: Kept, ends: dict[int, int]) -> None:

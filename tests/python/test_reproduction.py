@@ -85,13 +85,14 @@ def reproduce(core, monkeypatch, tmp_path):
         text = json.dumps({key: asked[key] for key in ("design", "set", "harts", "machine")})
         return json.dumps({"toml": text, "hash": f"{abs(hash(text)):016x}", "values": {}})
 
+    size = programs.Size(("1",), 10, 37_500_000)
+    sizes = dict.fromkeys(("quick", "full", "tiny"), size)
+    entries = {
+        name: programs.Entry(name, "mcf", "sums", kind, name, (), (), sizes)
+        for name, kind in (("a", "kernel"), ("b", "kernel"), ("c", "debian"))
+    }
+
     def provide(_entries, _scales, out, **_more):
-        size = programs.Size(("1",), 10, 37_500_000)
-        sizes = dict.fromkeys(("quick", "full", "tiny"), size)
-        entries = {
-            name: programs.Entry(name, "mcf", "sums", kind, name, (), (), sizes)
-            for name, kind in (("a", "kernel"), ("b", "kernel"), ("c", "debian"))
-        }
         digests = {"kernel/a": "1", "kernel/b": "2"}
         return programs.Provided(entries, {"c": "no mirror"}, out, None, {}, digests)
 
@@ -125,6 +126,7 @@ def reproduce(core, monkeypatch, tmp_path):
     monkeypatch.setattr(execute, "execute", answer)
     monkeypatch.setattr(core, "configuration", configuration)
     monkeypatch.setattr(core, "catalogue", lambda: known)
+    monkeypatch.setattr(programs, "catalogue", lambda **_files: list(entries.values()))
     monkeypatch.setattr(programs, "provide", provide)
     monkeypatch.setattr(declaration, "_experiment", of_all)
     monkeypatch.setattr(declaration, "cuts", small)
@@ -242,8 +244,17 @@ def test_one_subject_alone(reproduce, tmp_path):
     assert [one["name"] for one in results["experiments"]] == ["fig9"], "fig10 is of mixes"
     assert set(done.values["subject"]) == {"b"}
     assert "Only b" in results["experiments"][0]["notes"][-1]
+
+
+def test_a_part_that_there_is_not_is_refused_before_anything_is_built(reproduce, monkeypatch):
+    def provide(*_asked, **_how):
+        raise AssertionError("nothing may be built or fetched")
+
+    monkeypatch.setattr(programs, "provide", provide)
     with pytest.raises(perdure.PerdureError, match=r"there is no subject d: .*a, b, c, W0"):
         reproduce("fig9", subjects=["d"])
+    with pytest.raises(perdure.PerdureError, match=r"no design nosuch: there are ideal, .*picl"):
+        reproduce("fig9", designs=["nosuch"])
 
 
 def test_one_design_at_one_place_of_an_axis(reproduce, tmp_path):

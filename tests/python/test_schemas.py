@@ -36,6 +36,11 @@ def test_there_are_no_other_files():
     assert {path.name for path in FOLDER.iterdir()} == {f"{kind}.json" for kind in schemas.kinds()}
 
 
+def test_the_page_names_all_of_them():
+    page = (FOLDER.parent / "python.md").read_text()
+    assert [kind for kind in schemas.kinds() if f"`{kind}`" not in page] == []
+
+
 @pytest.mark.parametrize("kind", RECORDED)
 def test_what_the_core_answers_has_no_key_that_is_not_typed(kind):
     check_schema(kind, RECORDED[kind])

@@ -23,6 +23,8 @@ pub struct Writer {
     pub instruction: Option<(u32, u64)>,
     /// What the system does, if it is the system that stores.
     pub system: Option<&'static str>,
+    /// When it stores: the bytes are there later, after a miss much later.
+    pub began: Option<Cycles>,
 }
 
 /// What was heard, in the order of the simulation.
@@ -34,7 +36,7 @@ pub enum Heard {
         hart: usize,
         /// Where.
         line: LineNumber,
-        /// When.
+        /// When its bytes are there.
         at: Cycles,
         /// The version that the line carries now.
         version: Version,

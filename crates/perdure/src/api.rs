@@ -13,7 +13,7 @@ use perdure_linux::WORK_DIRECTORY;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::campaign;
+use crate::campaign::{self, broken};
 use crate::configuration::{MACHINES, nearest, no_such_design, summary};
 use crate::cost::Probes;
 use crate::delivery::{Delivery, write_and_flush};
@@ -234,8 +234,14 @@ impl Visitor for Cut<'_> {
 
     fn visit<D: Design>(self) -> Self::Output {
         let started = Instant::now();
-        let campaign = campaign::run::<D>(self.request, self.prepared, self.bug, self.observer)?;
-        let mut result = campaign.to_json(self.prepared);
+        let (request, prepared) = (self.request, self.prepared);
+        let mut result = match campaign::run::<D>(request, prepared, self.bug, self.observer) {
+            // Of parts of a campaign, all would say so.
+            Err(error @ Error::Contract { .. }) if request.part.is_none() => {
+                broken::report(request, prepared, &error.to_string())
+            }
+            other => other?.to_json(prepared),
+        };
         result.insert(
             "host".into(),
             json!({"seconds": started.elapsed().as_secs_f64()}),

@@ -23,16 +23,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::drawn::Drawn;
-use crate::campaign;
+use crate::campaign::{self, broken};
 use crate::configuration::no_such_design;
 use crate::error::Error;
 use crate::observer::Observer;
 use crate::parallel;
-use crate::reads::Reads;
 use crate::request::{Prepared, Request};
-use crate::token::Token;
 use crate::verify::Verdict;
-use crate::version::{BUILD, TIMING};
 
 /// Cuts of one seed.
 const CUTS: u64 = 60;
@@ -243,27 +240,15 @@ impl Visitor for Attempt<'_> {
 /// A failure of the run itself: any cut of it shows it.
 fn without_cut(request: &Request, prepared: &Prepared, error: &Error) -> Failure {
     let verdict = match error {
-        Error::Contract { .. } => "contract-broken",
+        Error::Contract { .. } => Verdict::ContractBroken.name(),
         Error::Deadlock { .. } => "deadlock",
         _ => "defect",
-    };
-    let token = Token {
-        request: request.clone(),
-        at: 1,
-        tear_seed: 0,
-        later_cuts: Vec::new(),
-        checked: prepared.check.is_some(),
-        config_hash: prepared.configuration.hash(),
-        given: prepared.digests(),
-        reads: Reads::default(),
-        build: BUILD.into(),
-        timing: TIMING,
     };
     Failure {
         verdict: verdict.into(),
         message: Some(error.to_string()),
         cycle: 1,
-        token: token.encode(),
+        token: broken::token(request, prepared).encode(),
         explanation: None,
     }
 }

@@ -239,7 +239,7 @@ impl<M: Attributed, const WATCHES: bool> Guard<'_, M, WATCHES> {
     #[inline(always)]
     fn stores(&mut self, retired: u64) {
         let (block, before) = self.block;
-        self.memory.stores_for(block, retired - before);
+        self.memory.stores_for(block, before, retired);
     }
 
     #[inline(always)]

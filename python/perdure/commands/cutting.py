@@ -241,11 +241,15 @@ def hunt(
             progress=show,
         )
     found = report["found"]
-    if found is not None and explained.cores is not None:
+    # What no cut shows has no memory to make cores of.
+    if found is not None and found["explanation"] and explained.cores is not None:
         found["explanation"] = replaying.with_cores(found["token"], explained.cores)
     tokens.remember([found["token"] if found else None])
     terminal.tables(json_file).print(render.hunt(report), crop=False)
-    replaying.write_page(explained, lambda: explanation_page.of_hunt(report, preset))
+    replaying.write_page(
+        explained, lambda: explanation_page.of_hunt(report, preset), failed=found is not None
+    )
+    replaying.tell_of_cores(explained, found and found["explanation"], failed=found is not None)
     render.write_json(report, json_file)
     finish(int(report["found"] is not None), report["interrupted"])
 

@@ -173,18 +173,32 @@ def finish(
         report = _with_cores(report, explained, afterwards)
     tokens.remember(result.token for result in reports.shown(report))
     terminal.tables(json_file).print(reports.cut(report), crop=False)
-    write_page(explained, lambda: explanation_page.of_report(report.raw))
+    bad = next((one for one in report.results if not one.verified), None)
+    write_page(explained, lambda: explanation_page.of_report(report.raw), failed=bad is not None)
+    tell_of_cores(explained, bad and bad.raw.get("explanation"), failed=bad is not None)
     render.write_json(report.raw, json_file)
     shared.finish(int(report.failed > 0), report.interrupted)
 
 
-def write_page(explained: Explained, page: Callable[[], str | None]) -> None:
+NOT_EXPLAINED = "the failure is not one of memory at a cut"
+"""Why there is nothing to write of a failure, as where the design broke its contract."""
+
+
+def tell_of_cores(explained: Explained, explanation: Any, *, failed: bool) -> None:
+    """Says so where core files are wanted and none are written."""
+    if explained.cores is not None and not (explanation and explanation["cores"]):
+        why = NOT_EXPLAINED if failed else "nothing failed"
+        terminal.tell([f"{why}, so --cores wrote no core files"])
+
+
+def write_page(explained: Explained, page: Callable[[], str | None], *, failed: bool) -> None:
     """Writes the page of a failure, where it is wanted and something failed."""
     if explained.html is None:
         return
     text = page()
     if text is None:
-        terminal.tell(["nothing failed, so --html wrote no page"])
+        why = NOT_EXPLAINED if failed else "nothing failed"
+        terminal.tell([f"{why}, so --html wrote no page"])
         return
     try:
         outputs.write_text(str(explained.html), text)

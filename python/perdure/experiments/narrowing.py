@@ -46,18 +46,31 @@ def panels(figure: str, names: Sequence[str]) -> list[str]:
     return found if re.fullmatch(r"fig\d+", figure) and found else [figure]
 
 
-def narrowed(
+def check(
     experiments: Mapping[str, Experiment],
     only: Only,
     paper: Paper,
-    entries: Mapping[str, Entry],
-    mixes: Mapping[str, Sequence[str]],
-) -> dict[str, Experiment]:
-    """That part of the experiments alone."""
+    entries: Iterable[str],
+    mixes: Iterable[str],
+) -> None:
+    """Refuses a part that there is not; what it takes is known before anything is built or fetched.
+
+    Raises:
+        PerdureError: there is none.
+    """
     places = {place for one in experiments.values() if one.axis for place in one.axis.shown}
     _check("subject", only.subjects, [*entries, *mixes])
     _check("design", only.designs, [one.name for one in paper.designs])
     _check("place of an axis", map(_number, only.places), map(_number, sorted(places)))
+
+
+def narrowed(
+    experiments: Mapping[str, Experiment],
+    only: Only,
+    entries: Mapping[str, Entry],
+    mixes: Mapping[str, Sequence[str]],
+) -> dict[str, Experiment]:
+    """That part of the experiments alone, which there is."""
     made = {}
     for name, experiment in experiments.items():
         known: Iterable[str] = mixes if experiment.subject == "mix" else entries

@@ -235,6 +235,11 @@ def mixes(paper: Paper, scale: ScaleOf, provided: Provided) -> Mapping[str, Sequ
     return programs.mixes(provided.available, paper.seed)
 
 
+def mix_names(paper: Paper, scale: ScaleOf) -> Sequence[str]:
+    """What these are called, which is known before there are programs."""
+    return [*paper.mixes] if paper.mixes or not scale.mix_measure else programs.mix_names()
+
+
 def merged(*assignments: Iterable[str]) -> tuple[str, ...]:
     """`key=value` texts, of which the last for each key counts."""
     values: dict[str, str] = {}

@@ -156,16 +156,21 @@ def _size(table: Table) -> Size:
     return made
 
 
+def mix_names() -> list[str]:
+    """W0 to W7."""
+    return [f"W{mix}" for mix in range(MIXES)]
+
+
 def mixes(names: Sequence[str], seed: int) -> dict[str, list[str]]:
     """W0–W7: eight workloads each, drawn with replacement, as the paper's are."""
     state = seed
     drawn: dict[str, list[str]] = {}
-    for mix in range(MIXES):
+    for mix in mix_names():
         chosen = []
         for _ in range(PROGRAMS_IN_A_MIX):
             state, number = _split_mix(state)
             chosen.append(names[number % len(names)])
-        drawn[f"W{mix}"] = chosen
+        drawn[mix] = chosen
     return drawn
 
 

@@ -183,6 +183,8 @@ def _planned(
     entries = (
         programs.catalogue(files=paper.catalogues) if paper.catalogues else programs.catalogue()
     )
+    names_of_mixes = plan.mix_names(paper, scale)
+    narrowing.check(chosen, only, paper, [one.name for one in entries], names_of_mixes)
     provided = programs.provide(
         programs.measured(entries, declaration.regions(name, scale_name), scale_name),
         [*scales, "tiny"] if cuts else scales,
@@ -191,7 +193,7 @@ def _planned(
         report=say,
     )
     mixes = plan.mixes(paper, scale, provided)
-    chosen = narrowing.narrowed(chosen, only, paper, provided.entries, mixes)
+    chosen = narrowing.narrowed(chosen, only, provided.entries, mixes)
     planned = [
         one
         for experiment in chosen.values()

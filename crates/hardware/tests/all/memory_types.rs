@@ -397,6 +397,7 @@ fn a_combined_store_is_heard_on_behalf_of_who_made_it() {
     let writer = |address| Writer {
         instruction: Some((1, address)),
         system: None,
+        began: Some(address),
     };
     for (line, memory_type, address) in [
         (FIRST, MemoryType::WriteCombining, 0x10),

@@ -24,6 +24,7 @@ use crate::reads;
 use crate::request::{Prepared, Request, Schedule};
 use crate::verify::Verdict;
 
+pub(crate) mod broken;
 mod cutter;
 mod report;
 mod schedule;

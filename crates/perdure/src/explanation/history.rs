@@ -42,6 +42,8 @@ pub struct Histories {
     /// Instructions that were looked up: numbers of address spaces are used again, by other programs.
     places: BTreeMap<(String, (u32, u64)), CodePlace>,
     sources: Sources,
+    /// When the power fails.
+    cut: Cycles,
 }
 
 impl Histories {
@@ -84,12 +86,14 @@ impl Histories {
             code: BTreeMap::new(),
             places: BTreeMap::new(),
             sources: Sources::default(),
+            cut: cut.cycle,
         };
-        histories.follow(&mut machine, cut.cycle)?;
+        histories.follow(&mut machine)?;
         Ok(histories)
     }
 
-    fn follow<D: Design>(&mut self, machine: &mut Machine<D>, until: Cycles) -> Result<(), Error> {
+    fn follow<D: Design>(&mut self, machine: &mut Machine<D>) -> Result<(), Error> {
+        let until = self.cut;
         let mut stride = STRIDE;
         let mut next = machine.time() + stride;
         loop {
@@ -129,17 +133,23 @@ impl Histories {
         let heard = machine.hardware.memory.watched.as_mut();
         let heard = heard.map(|watched| watched.take()).unwrap_or_default();
         let mut stored = BTreeSet::new();
-        for event in heard {
+        let mut written = Vec::new();
+        for mut event in heard {
             if let Heard::Stored {
                 hart,
                 line,
-                at,
+                ref mut at,
                 version,
                 ref bytes,
                 writer,
             } = event
                 && let Some(known) = self.lines.get_mut(&line)
             {
+                // What had begun when the power failed is stored, and no other one is heard of.
+                let at = {
+                    *at = writer.began.unwrap_or(*at).min(*at).min(self.cut);
+                    *at
+                };
                 let epoch = match D::Epochs::of_groups(&mut machine.design) {
                     Some(groups) => groups.epoch_of(version),
                     None => ended.unwrap_or_else(|| machine.executing_epoch()),
@@ -162,12 +172,19 @@ impl Histories {
                 }
             }
             if let Heard::Written {
-                address, length, ..
+                address,
+                length,
+                when: [accepted, ..],
+                ..
             } = event
             {
-                self.written(machine, address, length);
+                written.push((address, length, accepted));
             }
             self.timeline.hear(event);
+        }
+        // Memory is looked at as it is by now, so after all stores that were made by now.
+        for (address, length, at) in written {
+            self.written(machine, (address, length), at.min(self.cut));
         }
         self.look_up(machine, &stored);
         self.take_saved(machine);
@@ -199,12 +216,17 @@ impl Histories {
     }
 
     /// Memory has changed: a device may have written what no hart has stored.
-    fn written<D: Design>(&mut self, machine: &Machine<D>, address: u64, length: usize) {
+    fn written<D: Design>(
+        &mut self,
+        machine: &Machine<D>,
+        (address, length): (u64, usize),
+        at: Cycles,
+    ) {
         let lines = line_of(address)..line_of(address + (length + LINE_BYTES - 1) as u64);
         for (&line, known) in self.lines.range_mut(lines) {
             let bytes = machine.hardware.peek(&machine.design, line);
             if bytes != known.newest && self.marks == Marks::Cycle {
-                known.changed(bytes, machine.time());
+                known.changed(bytes, at);
             }
         }
     }
@@ -223,6 +245,7 @@ impl Histories {
                 let writer = Writer {
                     instruction: None,
                     system: Some(SAVES_CONTEXTS),
+                    began: None,
                 };
                 let store = Store {
                     hart: 0,

@@ -50,6 +50,12 @@ pub(super) fn shrunk(
     for text in &small.set {
         command.extend(["--set".into(), text.clone()]);
     }
+    if let Some(harts) = small.harts {
+        command.extend(["--harts".into(), harts.to_string()]);
+    }
+    if let Some(bug) = &small.planted_bug {
+        command.extend(["--planted-bug".into(), bug.clone()]);
+    }
     command.extend(["--at".to_owned(), failure.cycle.to_string(), "--".into()]);
     command.extend(small.program.iter().cloned());
     let explanation = explanation(&small, &failure, observer);

@@ -36,6 +36,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         self.hardware.memory.stores_for(|| Writer {
             instruction: (context.running).map(|running| (running.space.0, context.hart.pc)),
             system: Some(name),
+            began: Some(from),
         });
         let (before, rest) = self.harts.split_at_mut(hart);
         let (own, after) = rest.split_first_mut().expect("the hart exists");

@@ -215,9 +215,11 @@ impl<D: Design, S: Source> Machine<D, S> {
     }
 
     fn store_context(&mut self, hart: usize, address: u64, bytes: &[u8]) {
+        let began = Some(self.clock(hart));
         self.hardware.memory.stores_for(|| Writer {
             instruction: None,
             system: Some(SAVES_CONTEXTS),
+            began,
         });
         let clock = self.virtual_clock(hart);
         let retired = self.harts[hart].context.hart.retired;

@@ -32,8 +32,9 @@ pub(crate) fn mark_of((what, [first, second]): (u8, [u64; 2])) -> Mark {
 
 /// Memory that says on whose behalf it stores.
 pub(crate) trait Attributed: Memory {
-    /// From now on stores are made by the instruction that is so many behind the first one of a block.
-    fn stores_for(&mut self, block: u64, index: u64);
+    /// From now on stores are made by the instruction before which so many were `retired`, in the block
+    /// before which it were `before`.
+    fn stores_for(&mut self, block: u64, before: u64, retired: u64);
 }
 
 impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
@@ -69,14 +70,15 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
 
 impl<const SHORTCUTS: bool, const WINDOW: bool> Attributed for Port<'_, SHORTCUTS, WINDOW> {
     #[inline]
-    fn stores_for(&mut self, block: u64, index: u64) {
+    fn stores_for(&mut self, block: u64, before: u64, retired: u64) {
         if self.hardware.memory.watched.is_none() {
             return;
         }
-        let address = self.address_in_block(block, index);
+        let address = self.address_in_block(block, retired - before);
         let writer = Writer {
             instruction: address.map(|address| (self.space.0, address)),
             system: None,
+            began: Some(self.now(retired)),
         };
         self.hardware.memory.stores_for(|| writer);
     }

@@ -57,16 +57,26 @@ struct Shape {
 impl Shape {
     /// As asked for; else as the symbol's size suggests; else one word.
     fn new(place: &Place, kind: Option<&str>, count: Option<usize>) -> Answer<Self> {
-        let size = place.symbol.as_ref().map(|symbol| {
-            let rest = symbol.bytes.saturating_sub(symbol.offset);
-            if rest == 0 { 8 } else { rest }
-        });
+        let symbol = place.symbol.as_ref();
+        let rest = symbol.and_then(|symbol| symbol.bytes.checked_sub(symbol.offset));
+        let rest = rest.filter(|&rest| rest > 0);
         let kind = match kind {
             Some(name) => Kind::named(name)?,
-            None => Kind::of_size(size.unwrap_or(8).min(4096)),
+            None => Kind::of_size(rest.unwrap_or(8)),
         };
-        let fitting = size.map_or(1, |size| (size as usize / kind.bytes()).clamp(1, 4096));
-        let count = count.unwrap_or(fitting);
+        let fitting = rest.map(|rest| (rest as usize / kind.bytes()).max(1));
+        if let (Some(symbol), Some(fitting), Some(count)) = (symbol, fitting, count)
+            && count > fitting
+        {
+            return asked(format!(
+                "--count {count}: of {}, {} bytes are left there, for {fitting} of {}; name the type with --type, or an address to read beyond it",
+                symbol.name,
+                rest.unwrap_or(0),
+                kind.name(),
+            ));
+        }
+        let most = READ_BYTES_MAX / kind.bytes();
+        let count = count.unwrap_or(fitting.unwrap_or(1).min(most));
         if count == 0 || kind.bytes().saturating_mul(count) > READ_BYTES_MAX {
             return asked(format!(
                 "--count {count}: must be at least 1, and {READ_BYTES_MAX} bytes in all at most"

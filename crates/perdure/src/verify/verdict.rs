@@ -39,6 +39,9 @@ pub enum Verdict {
     RestartFailed,
     /// With `--restart --expect`: it has, and its standard output is another one.
     OutputUnexpected,
+    /// The design broke its contract with the hardware, before the cut or after it: the message names the
+    /// hook. Nothing can be judged then, and any cut of the run shows it.
+    ContractBroken,
 }
 
 impl Verdict {
@@ -60,6 +63,7 @@ impl Verdict {
             Self::ResumeDiffers => "resume-differs",
             Self::RestartFailed => "restart-failed",
             Self::OutputUnexpected => "output-unexpected",
+            Self::ContractBroken => "contract-broken",
         }
     }
 
