@@ -14,7 +14,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import Enum
@@ -363,6 +363,25 @@ class Measured:
     ] = False
 
 
+WRITTEN = (
+    *("--out", "--json", "--html", "--sarif", "--junit", "--baseline", "--continue", "--trace"),
+    *("--persist-order", "--champsim", "--cores", "--snapshots"),
+)
+"""Options that name a file which a command writes, or goes on from, or a folder of its own."""
+
+
+def _written(
+    parameters: Sequence[inspect.Parameter], given: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """Where results go, each with the option that says so."""
+    for one in parameters:
+        for option in getattr(one.annotation, "__metadata__", ()):
+            # An option's first name is what its maker takes for a default.
+            name = getattr(option, "default", None)
+            if name in WRITTEN and given.get(one.name) is not None:
+                yield name, given[one.name]
+
+
 def processors() -> int:
     """How many host threads share the work if nobody says a number."""
     return len(os.sched_getaffinity(0))
@@ -461,7 +480,7 @@ def checker(words: str | None) -> list[str]:
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command that takes the options of its groups one by one.
+    """A command that takes the options of its groups one by one, each result in its own file.
 
     A group is a parameter whose type is a dataclass of options. What the command declares itself
     stays its own, and the group's option of that name is left at its default.
@@ -488,6 +507,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def ungrouped(**given: Any) -> None:
+        outputs.check_apart(_written(taken, given))
         for name, (group, options) in groups.items():
             given[name] = group(**{option: given.pop(option) for option in options})
         command(**given)

@@ -60,9 +60,9 @@ def check_file(path: str | PathLike[str], option: str) -> None:
             _probe(place.parent)
             return
         if stat.S_ISDIR(status.st_mode):
-            raise IsADirectoryError(errno.EISDIR, "is a directory")
+            raise IsADirectoryError(errno.EISDIR, "it is a directory")
         if not os.access(path, os.W_OK) or not status.st_mode & 0o222:
-            raise PermissionError(errno.EACCES, "is read-only")
+            raise PermissionError(errno.EACCES, "it is read-only")
         if _is_replaced(path):
             _probe(place.parent)
 
@@ -80,11 +80,26 @@ def check_folder(
             except FileNotFoundError:
                 existing = existing.parent
         if not stat.S_ISDIR(status.st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, "is not a directory")
+            raise NotADirectoryError(errno.ENOTDIR, "it is not a directory")
         _probe(existing)
     if existing == _place(folder):
         for name in files:
             check_file(existing / name, option)
+
+
+def check_apart(files: Iterable[tuple[str, str | PathLike[str]]]) -> None:
+    """Refuses two options that name the same file: what one writes, the other would replace."""
+    taken: dict[Path, str] = {}
+    for option, path in files:
+        # What is written to and not replaced, as /dev/null, takes the results of both.
+        if fspath(path) in ("", "-") or not _is_one_file(path):
+            continue
+        before = taken.setdefault(_place(path), option)
+        if before != option:
+            raise PerdureError(
+                f"{before} and {option} both name {shown(path)}: one would replace the other, so "
+                "give each a file of its own"
+            )
 
 
 def check_json(file: str | None) -> str | None:
@@ -126,6 +141,14 @@ def _is_replaced(path: str | PathLike[str]) -> bool:
     if str(Path.cwd() / path).startswith(WRITTEN_IN_PLACE):
         return False
     return not Path(path).exists() or Path(path).is_file()
+
+
+def _is_one_file(path: str | PathLike[str]) -> bool:
+    """Whether a name stands for one place of a file or a folder; what cannot be asked does not."""
+    try:
+        return _is_replaced(path) or Path(path).is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def _place(path: str | PathLike[str]) -> Path:

@@ -47,7 +47,7 @@ def test_results_that_cannot_be_kept_are_a_perdure_error(core, tmp_path):
     import perdure
 
     (tmp_path / "file").write_text("")
-    with pytest.raises(perdure.PerdureError, match=r"cannot write .*file: is not a directory"):
+    with pytest.raises(perdure.PerdureError, match=r"cannot write .*file: it is not a directory"):
         perdure.Machine().run(["program"], out=tmp_path / "file")
     assert core.requests == []
 

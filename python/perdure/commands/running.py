@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from perdure import PerdureError, progress, render, replication, reports, terminal
+from perdure import PerdureError, outputs, progress, render, replication, reports, terminal
 from perdure.commands.shared import Program, finish, machine_of, programs
 from perdure.options import (
     DesignOption,
@@ -126,6 +126,8 @@ def run(
     ] = False,
 ) -> None:
     """Run a program; its output and exit status are passed through."""
+    if trace is not None:
+        outputs.check_file(trace, "--trace")
     chosen = machine_of(machine, design, guest, kept.out, engine)
     with (
         programs(program) as asked,

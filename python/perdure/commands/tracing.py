@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from perdure import progress, render, terminal, timelines
+from perdure import outputs, progress, render, terminal, timelines
 from perdure.commands.running import Watched
 from perdure.commands.shared import Program, finish, machine_of, names, programs
 from perdure.options import (
@@ -113,6 +113,16 @@ class Traced:
             "--champsim", metavar="FILE.xz", help="Also the instructions, as ChampSim reads them."
         ),
     ] = None
+
+    def __post_init__(self) -> None:
+        """Refuses what could not be written at the end."""
+        for option, file in (
+            ("--out", self.out),
+            ("--persist-order", self.persist_order),
+            ("--champsim", self.champsim),
+        ):
+            if file is not None:
+                outputs.check_file(file, option)
 
     def asked(self) -> timelines.Timeline:
         """The same, as `api.Machine.run` takes it."""
