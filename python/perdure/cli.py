@@ -21,7 +21,7 @@ from typer.main import get_command
 
 import perdure
 from perdure import PerdureError, completion, outputs, values
-from perdure.commands.shared import GUEST_CONTEXT, INTERRUPTED
+from perdure.commands.shared import GUEST_CONTEXT, INTERRUPTED, was_interrupted
 
 RUN, CUT, COMPARE, SHOW = "Run", "Cut the power", "Compare and measure", "Look and prepare"
 
@@ -128,7 +128,7 @@ def main() -> NoReturn:
         sys.stdout.flush()
         message = values.of_setting(str(error), sys.argv)
         print(f"perdure: {outputs.told(message, sys.argv)}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(INTERRUPTED if was_interrupted(error) else 2)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     sys.exit(0)

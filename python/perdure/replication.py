@@ -195,5 +195,6 @@ def resume(
         )
     terminal.tell([f"resumed at the end of epoch {result.raw['restored_epoch']}"])
     render.write_json(result.raw, json_file)
-    terminal.tell([*render.ending(result), *render.kept(result, out, files, json_file)])
+    left = render.kept(result, out, files, json_file, write_through or ())
+    terminal.tell([*render.ending(result), *left])
     raise typer.Exit(INTERRUPTED if result.interrupted else result.exit_code or 0)

@@ -25,7 +25,7 @@ from perdure import (
 )
 from perdure.commands.check_reporting import Reports
 from perdure.commands.cutting import split_then
-from perdure.commands.shared import finish, machine_of, say, told
+from perdure.commands.shared import finish, machine_of, say, told, was_interrupted
 from perdure.options import (
     Engine,
     GuestWithCopies,
@@ -221,7 +221,7 @@ class Asked:
             try:
                 report = self.run()
             except PerdureError as error:
-                if before is None:
+                if before is None or was_interrupted(error):
                     raise
                 # Half a build, or a program that fails: the next one may be better.
                 terminal.tell([str(error)])

@@ -23,7 +23,7 @@ from perdure import (
     tokens,
 )
 from perdure.commands import replaying
-from perdure.commands.shared import Program, finish, machine_of, programs
+from perdure.commands.shared import Program, finish, machine_of, programs, was_interrupted
 from perdure.options import (
     Afterwards,
     DesignOption,
@@ -171,12 +171,20 @@ def mutants(
             f"--guests is for {api.STATE_MUTANTS}, what restoring may lose, and not for {design}"
         )
     found: list[api.MutantsReport] = []
+    interrupted = False
     of_state = {"guests": guests, "unnoticed": unnoticed}
     state = [api.STATE_MUTANTS] if guests is not None else []
     for name in [design] if design is not None else [*known, *api.MUTANT_GROUPS, *state]:
         with progress.bar(terminal.errors(), f"planted bugs of {name}") as show:
             paths = of_state if name == api.STATE_MUTANTS else {}
-            report = api.mutants(name, jobs=jobs or processors(), progress=show, **paths)
+            try:
+                report = api.mutants(name, jobs=jobs or processors(), progress=show, **paths)
+            except PerdureError as error:
+                if not (found and was_interrupted(error)):
+                    raise
+                terminal.tell([f"interrupted at the planted bugs of {name}, which are left out"])
+                interrupted = True
+                break
         found.append(report)
         tokens.remember(bug.token for bug in report.mutants)
         terminal.tables(json_file).print(render.mutants(report), crop=False)
@@ -185,7 +193,7 @@ def mutants(
     raw = [report.raw for report in found]
     render.write_json(raw[0] if design is not None else {"designs": raw}, json_file)
     passed = all(report.passed for report in found)
-    finish(int(not passed), any(report.interrupted for report in found))
+    finish(int(not passed), interrupted or any(report.interrupted for report in found))
 
 
 @grouped

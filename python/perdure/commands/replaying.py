@@ -90,13 +90,27 @@ def replay(
 
     Of a bug of perdure check, recovery runs on its state again.
     """
+    more = {
+        "--check": check is not None,
+        "--check-seconds": check_seconds is not None,
+        "--until-cut": until_cut,
+        "--cores": explained.cores is not None,
+        "--html": explained.html is not None,
+    }
+    given = [option for option, is_given in more.items() if is_given]
     if debug or debugger.starts_gdb:
+        given += ["--json"] if json_file is not None else []
+        if given:
+            raise PerdureError(
+                f"{', '.join(given)}: a cut that is debugged is not judged, and nothing is written "
+                "of it; leave out what debugs, or these"
+            )
         debug_token(tokens.full(token), debugger)
     if tokens.is_of_check(tokens.full(token)):
-        if check is not None or explained.cores is not None or explained.html is not None:
+        if given:
             raise PerdureError(
-                "--check, --cores and --html are for tokens of cuts; this one is of a check, and "
-                "knows what judges it"
+                f"{', '.join(given)}: for tokens of cuts; this one is of a check, and knows what "
+                "judges it"
             )
         _recover_again(tokens.full(token), json_file)
     with progress.bar(terminal.errors(), "replay") as show:

@@ -87,6 +87,11 @@ def programs(words: Sequence[str]) -> Iterator[Programs]:
         ) from error
 
 
+def was_interrupted(error: PerdureError) -> bool:
+    """Whether a call was ended by Ctrl-C before it had anything to return."""
+    return str(error).startswith("interrupted")
+
+
 def say(line: str) -> None:
     """A line about what is being done."""
     terminal.errors().print(line, highlight=False, markup=False, soft_wrap=True)

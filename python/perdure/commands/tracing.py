@@ -177,5 +177,6 @@ def trace(
             progress=show,
         )
     render.write_json(result.raw, json_file)
-    terminal.tell([*render.ending(result), *render.kept(result, None, files, json_file)])
+    left = render.kept(result, None, files, json_file, write_through or ())
+    terminal.tell([*render.ending(result), *left])
     finish(result.exit_code or 0, result.interrupted)
