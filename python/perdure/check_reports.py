@@ -193,10 +193,11 @@ def _bug(number: int, bug: Bug, is_new: bool) -> Iterator[tuple[str, str]]:
 
 
 def _wasted(report: Check) -> Iterator[tuple[str, str]]:
-    if report["waste"]:
+    found = [*check_waste.rows(report), *check_waste.costs(report)]
+    if found:
         yield "", ""
-        yield "for nothing:", "bold"
-    for text in (*check_waste.rows(report), *check_waste.costs(report)):
+        yield "for nothing:" if report["waste"] else "flushes and fences:", "bold"
+    for text in found:
         yield from _styled(text, "", 1)
 
 

@@ -79,12 +79,26 @@ def judged(
     return {key: value for key, value in said.items() if value is not None}
 
 
+def target(to: str | Path) -> str:
+    """Where a replica is: `HOST:PORT`, or a folder, which an address gone wrong is not taken for."""
+    text = fspath(to)
+    _, colon, port = text.rpartition(":")
+    numbered = port.isdecimal() and int(port) < 2**16
+    if colon and isinstance(to, str) and "/" not in text and not numbered:
+        if not HostPath(text).is_dir():
+            raise _core.PerdureError(
+                f"--to {text}: write HOST:PORT with a port below 65536, or a folder of that name as "
+                f"./{text}"
+            )
+    return text
+
+
 def replicated(to: str | Path | None, secret_file: Path | None, patience: int) -> dict[str, object]:
     """What a request says about a replica, if there is to be one."""
     if to is None:
         return {}
     secret = {} if secret_file is None else {"secret_file": fspath(secret_file)}
-    return {"replicate_to": fspath(to), "patience_seconds": patience, **secret}
+    return {"replicate_to": target(to), "patience_seconds": patience, **secret}
 
 
 def together(

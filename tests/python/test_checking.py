@@ -149,6 +149,25 @@ def test_a_bug_is_told_with_its_places():
     assert "(in the baseline)" in known
 
 
+def test_what_flushes_cost_stands_apart_where_nothing_was_for_nothing():
+    report = {**REPORT, "waste": [], "on_machine": None}
+    lines = [line for line, _ in check_reports.lines(report, {"a"})]
+    begins = lines.index("flushes and fences:")
+    assert lines[begins - 1] == ""
+    assert lines[begins + 1].startswith("  on x86-pm: 2,000 cycles")
+    free = {**report, "uncut": {"costs": None}}
+    assert "flushes and fences:" not in [line for line, _ in check_reports.lines(free, {"a"})]
+
+
+def test_a_state_that_goes_wrong_is_status_1(command, monkeypatch):
+    for wrong in (None, "recovery ends with status 3"):
+        once = {"lives": [], "wrong": wrong, "detail": []}
+        monkeypatch.setattr(checking, "again", lambda *_, once=once: once)
+        status, out, _ = command("check", "--state", "0/1:40=1", "--", "program")
+        assert status == int(wrong is not None)
+        assert (wrong or "nothing is wrong") in out
+
+
 def test_text_is_as_wide_as_a_terminal_and_moves_no_cursor():
     many = [f"a_function_with_a_long_name_{number}" for number in range(9)]
     stack = [at(name, number) for number, name in enumerate(many, 1)]

@@ -282,3 +282,30 @@ def test_the_manual_has_every_command_and_every_option(command):
     for name in ("travel DIR epochs", "replica DIR resume", "bench speed"):
         assert f".SS perdure {name} " in plain
     assert "Traceback" not in page
+
+
+@pytest.mark.parametrize("place", ["here:there", "here:", "here:70000", "::x"])
+def test_an_address_gone_wrong_is_no_folder(core, command, place):
+    for words in (("--", "program"), ("--from", "held")):
+        status, _, err = command("replicate", "--to", place, *words)
+        assert (status, core.requests) == (2, [])
+        assert err.startswith(f"perdure: --to {place}: write HOST:PORT with a port below 65536")
+
+
+@pytest.mark.parametrize("place", ["foo", ":7", "host:x", "host:70000"])
+def test_where_a_replica_listens_is_said_as_it_is_written(command, place):
+    status, _, err = command("replica", "held", "serve", "--listen", place)
+    assert status == 2
+    assert err.startswith(f"perdure: --listen {place}: write HOST:PORT, as in 127.0.0.1:7433")
+
+
+def test_what_is_no_replica_is_made_by_replicate(core, command, monkeypatch):
+    def refuses(*_):
+        raise RecordedError("held is no snapshot store; 'perdure run --snapshots DIR' makes one")
+
+    monkeypatch.setattr(core, "resume", refuses, raising=False)
+    status, _, err = command("replica", "held", "resume")
+    assert status == 2
+    assert err == (
+        "perdure: held is no replica; 'perdure replicate --to DIR -- PROGRAM ARG...' makes one\n"
+    )

@@ -1,6 +1,7 @@
 """The command `perdure check`: the crash-consistency bugs of a program that uses persistent memory.
 
-Always true here: exit status 1 says that there is a bug that the baseline does not have.
+Always true here: exit status 1 says that there is a bug that the baseline does not have, or that
+recovery goes wrong on the one state that is asked for.
 """
 
 from __future__ import annotations
@@ -304,7 +305,7 @@ def check(
         once = checking.again(subject, state)
         told(check_reports.lines_again(once), json_file)
         render.write_json(once, json_file)
-        finish(0)
+        finish(int(once["wrong"] is not None))
     asked = Asked(subject, nested, bounds.limits(), cuts, reports, json_file)
     if watch:
         asked.follow()
