@@ -176,7 +176,7 @@ def sweep(done: Sweep) -> RenderableType:
     medians = ("cut_cost.lost_cycles.median", "cut_cost.recovery_cycles.median")
     probed = [name for name in medians if name in done.data.columns]
     made = table(
-        f"{len(done.data)} points, time relative to {done.designs[0]}",
+        f"{explanation.plural(len(done.data), 'point')}, time relative to {done.designs[0]}",
         *done.keys,
         "design",
         "cycles",

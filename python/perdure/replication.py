@@ -91,6 +91,12 @@ def resume_replica(
     """
     if out is not None:
         outputs.check_folder(out)
+    none = _core.PerdureError(
+        f"{outputs.shown(directory)} is no replica; 'perdure replicate --to DIR -- PROGRAM ARG...' "
+        "makes one"
+    )
+    if not HostPath(directory).is_dir():
+        raise none
     shown = notebook.active() and passthrough is not False
     request = {
         "directory": fspath(directory),
@@ -111,10 +117,7 @@ def resume_replica(
             # The store of a replica is opened as one of snapshots, which others make.
             if "is no snapshot store; " not in str(error):
                 raise
-            raise _core.PerdureError(
-                f"{outputs.shown(directory)} is no replica; 'perdure replicate --to DIR -- PROGRAM "
-                "ARG...' makes one"
-            ) from error
+            raise none from error
     return RunResult.from_json(result, **heard.texts)
 
 

@@ -287,6 +287,14 @@ def test_every_design_gets_the_same_standard_input(core, command, monkeypatch, t
     assert given[0].read_bytes() == b"hello\n"
 
 
+@pytest.mark.parametrize("name", ["run", "cut", "trace", "hunt", "debug"])
+def test_several_designs_are_for_compare(name, core, command):
+    status, _, err = command(name, "--design", "ideal,picl", "--", "program")
+    assert (status, [name for name, _ in core.requests]) == (2, [])
+    said = "--design ideal,picl: one design, as in --design ideal; perdure compare takes several"
+    assert err == f"perdure: {said}\n"
+
+
 def test_version(command):
     assert command("--version")[:2] == (0, "perdure 0.0.0, timing version 7\n")
 

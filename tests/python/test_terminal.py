@@ -299,10 +299,14 @@ def test_where_a_replica_listens_is_said_as_it_is_written(command, place):
     assert err.startswith(f"perdure: --listen {place}: write HOST:PORT, as in 127.0.0.1:7433")
 
 
-def test_what_is_no_replica_is_made_by_replicate(core, command, monkeypatch):
+@pytest.mark.parametrize("exists", [True, False])
+def test_what_is_no_replica_is_made_by_replicate(exists, core, command, monkeypatch, tmp_path):
     def refuses(*_):
         raise RecordedError("held is no snapshot store; 'perdure run --snapshots DIR' makes one")
 
+    monkeypatch.chdir(tmp_path)
+    if exists:
+        (tmp_path / "held").mkdir()
     monkeypatch.setattr(core, "resume", refuses, raising=False)
     status, _, err = command("replica", "held", "resume")
     assert status == 2

@@ -250,10 +250,11 @@ def hunt(
         )
     found = report["found"]
     if found is not None and explained.cores is not None:
-        found["explanation"] = replaying.with_cores(found["token"], explained.cores)
+        made = replaying.with_cores(found["token"], explained.cores)
+        found["explanation"] = made or found["explanation"]
     tokens.remember([found["token"] if found else None])
     terminal.tables(json_file).print(render.hunt(report), crop=False)
-    replaying.write_page(explained, lambda: explanation_page.of_hunt(report, preset))
+    replaying.write_page(explained, lambda: explanation_page.of_hunt(report, preset), bool(found))
     render.write_json(report, json_file)
     finish(int(report["found"] is not None), report["interrupted"])
 

@@ -151,13 +151,20 @@ def debug_token(token: str, debugger: attaching.Debugger) -> NoReturn:
 
 
 def with_cores(token: str, cores: Path, afterwards: Afterwards | None = None) -> Explanation | None:
-    """Makes a failure again for its core files; returns its explanation, which names them."""
+    """Makes a failure again for its core files; returns its explanation, which names them.
+
+    None where that fails in its turn, which is told: what was found stays to be reported.
+    """
     judged: dict[str, Any] = {}
     if afterwards is not None:
         judged["check"] = checker(afterwards.check)
         judged["check_seconds"] = afterwards.check_seconds
     with progress.bar(terminal.errors(), "core files") as show:
-        again = api.replay(token, **judged, cores=cores, progress=show)
+        try:
+            again = api.replay(token, **judged, cores=cores, progress=show)
+        except PerdureError as error:
+            terminal.tell([f"there are no core files of the failure: {error}"])
+            return None
     return cast("Explanation | None", again.results[0].raw.get("explanation"))
 
 
@@ -187,18 +194,22 @@ def finish(
         report = _with_cores(report, explained, afterwards)
     tokens.remember(result.token for result in reports.shown(report))
     terminal.tables(json_file).print(reports.cut(report), crop=False)
-    write_page(explained, lambda: explanation_page.of_report(report.raw))
+    write_page(explained, lambda: explanation_page.of_report(report.raw), report.failed > 0)
     render.write_json(report.raw, json_file)
     shared.finish(int(report.failed > 0), report.interrupted)
 
 
-def write_page(explained: Explained, page: Callable[[], str | None]) -> None:
+def write_page(explained: Explained, page: Callable[[], str | None], failed: bool) -> None:
     """Writes the page of a failure, where it is wanted and something failed."""
-    if explained.html is None:
+    wanted = {"--html": explained.html, "--cores": explained.cores}
+    if not failed and any(wanted.values()):
+        options = " and ".join(option for option, place in wanted.items() if place is not None)
+        terminal.tell([f"nothing failed, so there is nothing for {options} to write"])
+    if not failed or explained.html is None:
         return
     text = page()
     if text is None:
-        terminal.tell(["nothing failed, so --html wrote no page"])
+        terminal.tell(["nothing is known that would explain the failure, so --html wrote no page"])
         return
     try:
         outputs.write_text(str(explained.html), text)

@@ -33,6 +33,11 @@ def machine_of(
     machine: str, design: str, guest: Guest, folder: Path | None, engine: Engine
 ) -> api.Machine:
     """The machine that the options describe, whose results are kept in that folder."""
+    if "," in design:
+        raise PerdureError(
+            f"--design {design}: one design, as in --design {design.split(',')[0] or 'picl'}; "
+            "perdure compare takes several"
+        )
     found = guest.found(folder)
     return api.Machine(machine=machine, design=design, engine=engine.value, **found)
 
