@@ -14,7 +14,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import Enum
@@ -363,25 +363,6 @@ class Measured:
     ] = False
 
 
-WRITTEN = (
-    *("--out", "--json", "--html", "--sarif", "--junit", "--baseline", "--continue", "--trace"),
-    *("--persist-order", "--champsim", "--cores", "--snapshots"),
-)
-"""Options that name a file which a command writes, or goes on from, or a folder of its own."""
-
-
-def _written(
-    parameters: Sequence[inspect.Parameter], given: Mapping[str, Any]
-) -> Iterator[tuple[str, Any]]:
-    """Where results go, each with the option that says so."""
-    for one in parameters:
-        for option in getattr(one.annotation, "__metadata__", ()):
-            # An option's first name is what its maker takes for a default.
-            name = getattr(option, "default", None)
-            if name in WRITTEN and given.get(one.name) is not None:
-                yield name, given[one.name]
-
-
 def processors() -> int:
     """How many host threads share the work if nobody says a number."""
     return len(os.sched_getaffinity(0))
@@ -507,7 +488,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def ungrouped(**given: Any) -> None:
-        outputs.check_apart(_written(taken, given))
+        outputs.check_apart(outputs.of_options(taken, given))
         for name, (group, options) in groups.items():
             given[name] = group(**{option: given.pop(option) for option in options})
         command(**given)

@@ -11,18 +11,28 @@ import errno
 import os
 import stat
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from os import PathLike, fspath
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from perdure._core import PerdureError
+
+if TYPE_CHECKING:
+    import inspect
 
 SHOWN_CHARACTERS = 200
 """Of a name in a message."""
 
 WRITTEN_IN_PLACE = ("/dev/", "/proc/")
 """Names of what is open already, as `/dev/stdout`: never replaced, whatever stands behind them."""
+
+WRITTEN = (
+    *("--out", "--json", "--html", "--sarif", "--junit", "--baseline", "--continue", "--trace"),
+    *("--persist-order", "--champsim", "--cores", "--snapshots"),
+)
+"""Options that name a file which a command writes, or goes on from, or a folder of its own."""
 
 
 def shown(name: str | PathLike[str]) -> str:
@@ -85,6 +95,18 @@ def check_folder(
     if existing == _place(folder):
         for name in files:
             check_file(existing / name, option)
+
+
+def of_options(
+    parameters: Iterable[inspect.Parameter], given: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """Where results go, each with the option that says so."""
+    for one in parameters:
+        for option in getattr(one.annotation, "__metadata__", ()):
+            # An option's first name is what its maker takes for a default.
+            name = getattr(option, "default", None)
+            if name in WRITTEN and given.get(one.name) is not None:
+                yield name, given[one.name]
 
 
 def check_apart(files: Iterable[tuple[str, str | PathLike[str]]]) -> None:

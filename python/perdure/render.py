@@ -80,7 +80,11 @@ def ending(result: RunResult) -> Iterator[str]:
             yield f"system calls {why}: {names}"
         elif chosen:
             yield f"{kind}: commands that this kernel does not have, refused: {names}"
-    yield from (*_files(result), *result.lost_pools, *timelines.told(result.trace, result.sim.cycles))
+    yield from (
+        *_files(result),
+        *result.lost_pools,
+        *timelines.told(result.trace, result.sim.cycles),
+    )
     if result.refused_output is not None:
         yield f"the host refused a file of the guest's: {result.refused_output}"
     replication = result.raw.get("replication")

@@ -80,16 +80,16 @@ def judged(
 
 
 def target(to: str | Path) -> str:
-    """Where a replica is: `HOST:PORT`, or a folder, which an address gone wrong is not taken for."""
+    """Where a replica is: `HOST:PORT`, or a folder; an address gone wrong is taken for neither."""
     text = fspath(to)
     _, colon, port = text.rpartition(":")
     numbered = port.isdecimal() and int(port) < 2**16
-    if colon and isinstance(to, str) and "/" not in text and not numbered:
-        if not HostPath(text).is_dir():
-            raise _core.PerdureError(
-                f"--to {text}: write HOST:PORT with a port below 65536, or a folder of that name as "
-                f"./{text}"
-            )
+    wrong = colon and isinstance(to, str) and "/" not in text and not numbered
+    if wrong and not HostPath(text).is_dir():
+        raise _core.PerdureError(
+            f"--to {text}: write HOST:PORT with a port below 65536, or a folder of that name as "
+            f"./{text}"
+        )
     return text
 
 

@@ -184,8 +184,8 @@ def told(report: TraceReport | None, cycles: int) -> Iterator[str]:
     yield f"trace {report.file}: {made}; open it at https://ui.perfetto.dev"
     if report.from_cycle is not None and report.from_cycle >= cycles:
         yield (
-            f"  the run ended at cycle {cycles:,}, before cycle {report.from_cycle:,}, from which on "
-            "it was to be traced"
+            f"  the run ended at cycle {cycles:,}, before cycle {report.from_cycle:,}, from which "
+            "on it was to be traced"
         )
     if report.left_out:
         yield (

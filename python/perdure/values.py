@@ -1,7 +1,7 @@
 """What a value of an option may be, and what is said of one that it may not be.
 
-Always true here: a message has the value as it was given, what is allowed, and, where one is spelled
-nearly so, the nearest; a number that is taken is one that the core can be asked for.
+Always true here: a message has the value as it was given, what is allowed, and, where one is
+spelled nearly so, the nearest; a number that is taken is one that the core can be asked for.
 """
 
 from __future__ import annotations

@@ -164,12 +164,7 @@ def mutants(
     if design is not None and only is not None and design != only:
         raise PerdureError("--design and --only name different things: give one of both")
     design = design or only
-    if unnoticed is not None and guests is None:
-        raise PerdureError("--unnoticed lists what programs of --guests cannot notice: give both")
-    if guests is not None and design not in (None, api.STATE_MUTANTS):
-        raise PerdureError(
-            f"--guests is for {api.STATE_MUTANTS}, what restoring may lose, and not for {design}"
-        )
+    _refuse_guests(guests, unnoticed, design)
     found: list[api.MutantsReport] = []
     interrupted = False
     of_state = {"guests": guests, "unnoticed": unnoticed}
@@ -257,6 +252,16 @@ def hunt(
     replaying.write_page(explained, lambda: explanation_page.of_hunt(report, preset), bool(found))
     render.write_json(report, json_file)
     finish(int(report["found"] is not None), report["interrupted"])
+
+
+def _refuse_guests(guests: Path | None, unnoticed: Path | None, design: str | None) -> None:
+    """Refuses options of `mutants` that are for what restoring may lose, and go nowhere else."""
+    if unnoticed is not None and guests is None:
+        raise PerdureError("--unnoticed lists what programs of --guests cannot notice: give both")
+    if guests is not None and design not in (None, api.STATE_MUTANTS):
+        raise PerdureError(
+            f"--guests is for {api.STATE_MUTANTS}, what restoring may lose, and not for {design}"
+        )
 
 
 def _refuse_cut(write_through: list[str] | None, at: int | None, cuts: int | None) -> None:
