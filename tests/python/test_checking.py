@@ -272,6 +272,21 @@ def test_nothing_found_is_said_as_far_as_was_looked():
     assert [line for line, _ in check_reports.lines(whole, set())][-1] == "no bug found"
 
 
+def test_who_looked_at_nothing_calls_nothing_correct(command, monkeypatch, tmp_path):
+    points = {**REPORT["points"], "explored": 0, "exhaustively": 0}
+    report = {**REPORT, "bugs": [], "points": points, "waste": [], "on_machine": None}
+    report |= {"states": {**REPORT["states"], "run": 0, "wrong": 0, "coverage": 1.0}}
+    monkeypatch.setattr(checking, "check", lambda *_, **__: report)
+    file, page = tmp_path / "report.xml", tmp_path / "report.html"
+    status, out, _ = command("check", "--junit", file, "--html", page, "--", "program")
+    assert status == 2
+    assert "nothing was looked at, so nothing is known\n" in out
+    assert "coverage" not in out and "no bug found" not in out
+    assert "Nothing was looked at, so nothing is known." in page.read_text()
+    suite = ElementTree.fromstring(file.read_text())
+    assert (suite.get("errors"), suite[0][0].tag) == ("1", "error")
+
+
 def test_what_was_interrupted_says_so():
     report = {**REPORT, "limited": False, "interrupted": True}
     lines = [line for line, _ in check_reports.lines(report, {"a"})]

@@ -210,7 +210,7 @@ class Asked:
         told(check_reports.lines(report, new), self.json_file)
         render.write_json(report, self.json_file)
         self.reports.write(report, new)
-        return int(bool(new))
+        return 2 if check_reports.is_empty(report) else int(bool(new))
 
     def follow(self) -> NoReturn:
         """Checks the program whenever it was built anew, until Ctrl-C."""
