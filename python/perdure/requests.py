@@ -27,7 +27,12 @@ def words(command: Command) -> list[str]:
     if isinstance(command, PathLike):
         return [fspath(command)]
     if not isinstance(command, str):
-        return [fspath(word) for word in command]
+        try:
+            return [fspath(word) for word in command]
+        except TypeError as error:
+            raise _core.PerdureError(
+                f"the program {command!r} is neither a text, nor a path, nor a list of these"
+            ) from error
     if len(command.split()) < 2 or HostPath(command).is_file():
         return [command] if command.strip() else []
     try:
