@@ -239,6 +239,15 @@ def test_core_files_come_from_a_replay_of_the_first_failure(core, command, tmp_p
     assert "gdb-multiarch kv f.core" in out
 
 
+def test_what_is_lost_without_a_promise_has_a_page(core, command, tmp_path):
+    lost = dict(BROKEN, verdict="lost")
+    core.results["cut"].update(cuts=2, lost=1, failed=0, results=[VERIFIED, lost])
+    page = tmp_path / "cut.html"
+    status, _, err = command("cut", "--design", "ideal", "--html", page, "--", "program")
+    assert (status, err) == (0, "")
+    assert BROKEN["token"] in page.read_text()
+
+
 def test_a_page_of_nothing_is_not_written(core, command, tmp_path):
     status, _, err = command("cut", "--html", tmp_path / "cut.html", "--", "program")
     assert status == 0

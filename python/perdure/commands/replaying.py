@@ -194,7 +194,9 @@ def finish(
         report = _with_cores(report, explained, afterwards)
     tokens.remember(result.token for result in reports.shown(report))
     terminal.tables(json_file).print(reports.cut(report), crop=False)
-    write_page(explained, lambda: explanation_page.of_report(report.raw), report.failed > 0)
+    # What was lost without a promise is no failure of the command, and explained as well.
+    bad = any(not one.verified for one in report.results)
+    write_page(explained, lambda: explanation_page.of_report(report.raw), bad)
     render.write_json(report.raw, json_file)
     shared.finish(int(report.failed > 0), report.interrupted)
 
