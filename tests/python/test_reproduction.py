@@ -85,14 +85,13 @@ def reproduce(core, monkeypatch, tmp_path):
         text = json.dumps({key: asked[key] for key in ("design", "set", "harts", "machine")})
         return json.dumps({"toml": text, "hash": f"{abs(hash(text)):016x}", "values": {}})
 
-    size = programs.Size(("1",), 10, 37_500_000)
-    sizes = dict.fromkeys(("quick", "full", "tiny"), size)
-    entries = {
-        name: programs.Entry(name, "mcf", "sums", kind, name, (), (), sizes)
-        for name, kind in (("a", "kernel"), ("b", "kernel"), ("c", "debian"))
-    }
-
     def provide(_entries, _scales, out, **_more):
+        size = programs.Size(("1",), 10, 37_500_000)
+        sizes = dict.fromkeys(("quick", "full", "tiny"), size)
+        entries = {
+            name: programs.Entry(name, "mcf", "sums", kind, name, (), (), sizes)
+            for name, kind in (("a", "kernel"), ("b", "kernel"), ("c", "debian"))
+        }
         digests = {"kernel/a": "1", "kernel/b": "2"}
         return programs.Provided(entries, {"c": "no mirror"}, out, None, {}, digests)
 
@@ -108,7 +107,6 @@ def reproduce(core, monkeypatch, tmp_path):
         return declaration.Cuts(**{**vars(cuts(name, scale)), "programs": {"a": ("a",)}})
 
     probes = declaration.probes
-    monkeypatch.setattr(programs, "catalogue", lambda **_: list(entries.values()))
 
     def of_some(name, scale):
         found = probes(name, scale)
@@ -235,13 +233,6 @@ def test_a_reproduction_is_the_same_for_any_number_of_workers(reproduce, tmp_pat
 
     (tmp_path / "points").mkdir()
     assert written(1) == written(4)
-
-
-@pytest.mark.parametrize("only", [{"subjects": ["d"]}, {"designs": ["d"]}, {"at": [5]}])
-def test_what_there_is_not_is_refused_before_programs_are_made(reproduce, only, monkeypatch):
-    monkeypatch.setattr(programs, "provide", lambda *_, **__: pytest.fail("made programs"))
-    with pytest.raises(perdure.PerdureError, match="there is no "):
-        reproduce("fig17", **only)
 
 
 def test_one_subject_alone(reproduce, tmp_path):

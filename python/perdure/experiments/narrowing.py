@@ -46,16 +46,6 @@ def panels(figure: str, names: Sequence[str]) -> list[str]:
     return found if re.fullmatch(r"fig\d+", figure) and found else [figure]
 
 
-def refuse(
-    experiments: Mapping[str, Experiment], only: Only, paper: Paper, subjects: Iterable[str]
-) -> None:
-    """Refuses parts that there are not."""
-    places = {place for one in experiments.values() if one.axis for place in one.axis.shown}
-    _check("subject", only.subjects, subjects)
-    _check("design", only.designs, [one.name for one in paper.designs])
-    _check("place of an axis", map(_number, only.places), map(_number, sorted(places)))
-
-
 def narrowed(
     experiments: Mapping[str, Experiment],
     only: Only,
@@ -64,7 +54,10 @@ def narrowed(
     mixes: Mapping[str, Sequence[str]],
 ) -> dict[str, Experiment]:
     """That part of the experiments alone."""
-    refuse(experiments, only, paper, [*entries, *mixes])
+    places = {place for one in experiments.values() if one.axis for place in one.axis.shown}
+    _check("subject", only.subjects, [*entries, *mixes])
+    _check("design", only.designs, [one.name for one in paper.designs])
+    _check("place of an axis", map(_number, only.places), map(_number, sorted(places)))
     made = {}
     for name, experiment in experiments.items():
         known: Iterable[str] = mixes if experiment.subject == "mix" else entries

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -226,12 +226,6 @@ def _point(
         pools=paper.pools,
         made=provided.makers(run) if paper.pools and not paper.programs_measure else (),
     )
-
-
-def names_of_mixes(paper: Paper, scale: ScaleOf) -> Collection[str]:
-    """What the mixes are called, which is known before there are programs to draw from."""
-    drawn = programs.MIXES if scale.mix_measure else 0
-    return list(paper.mixes) or [f"W{mix}" for mix in range(drawn)]
 
 
 def mixes(paper: Paper, scale: ScaleOf, provided: Provided) -> Mapping[str, Sequence[str]]:

@@ -183,8 +183,6 @@ def _planned(
     entries = (
         programs.catalogue(files=paper.catalogues) if paper.catalogues else programs.catalogue()
     )
-    subjects = [*(one.name for one in entries), *plan.names_of_mixes(paper, scale)]
-    narrowing.refuse(chosen, only, paper, subjects)
     provided = programs.provide(
         programs.measured(entries, declaration.regions(name, scale_name), scale_name),
         [*scales, "tiny"] if cuts else scales,
