@@ -110,10 +110,6 @@ def read(
         written = f"written in epoch {reading.written[0]} by hart {reading.written[1]}"
     place = f"{_place(reading.raw)}, {reading.type}, at the end of epoch {reading.epoch}"
     terminal.tell([f"{place}: {written}"])
-    symbol = reading.symbol
-    left_out = 0 if symbol is None else symbol.bytes - symbol.offset - len(reading.bytes)
-    if symbol is not None and count is None and left_out > 0:
-        terminal.tell([f"  {left_out:,} bytes more of {symbol.name} are not shown: give a --type"])
 
 
 @app.command()

@@ -2,7 +2,6 @@
 
 import json
 import os
-import types
 
 import pytest
 from conftest import BROKEN, CATALOGUE, RecordedError
@@ -314,21 +313,3 @@ def test_what_is_no_replica_is_made_by_replicate(exists, core, command, monkeypa
     assert err == (
         "perdure: held is no replica; 'perdure replicate --to DIR -- PROGRAM ARG...' makes one\n"
     )
-
-
-@pytest.mark.parametrize(("count", "size", "said"), [((), 4096, True), (("-n", "1"), 4096, False),
-                                                     ((), 4608, False)])  # fmt: skip
-def test_what_is_not_shown_of_a_symbol_is_said(command, monkeypatch, count, size, said):
-    from perdure import snapshots, travel
-
-    symbol = {"name": "accounts", "offset": 0, "bytes": 4608, "file": "/program/st"}
-    raw = {"values": ["00"], "symbol": symbol, "address": "0x10", "process": 1}
-    reading = snapshots.Reading(
-        epoch=3, address=16, physical=None, process=1, symbol=snapshots.Symbol(**symbol),
-        type=f"hex[{size}]", values=["00"], bytes=bytes(size), written=None, raw=raw,
-    )  # fmt: skip
-    store = types.SimpleNamespace(read=lambda *_, **__: reading)
-    monkeypatch.setattr(travel, "open_snapshots", lambda _: store)
-    status, _, err = command("travel", "store", "read", "accounts", *count)
-    assert status == 0
-    assert ("512 bytes more of accounts are not shown: give a --type" in err) == said
