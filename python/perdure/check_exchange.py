@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from perdure.check_reports import again, told
+from perdure.check_reports import again, is_empty, told
 from perdure.check_words import ADVICE, MEANING, Mark, file_of, marks, title, where
 
 if TYPE_CHECKING:
@@ -88,7 +88,12 @@ def junit(report: Check, new: set[str]) -> str:
         else:
             ElementTree.SubElement(case, "skipped", message="in the baseline")
     if not bugs:
-        ElementTree.SubElement(suite, "testcase", classname=program, name="crash consistency")
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=program, name="crash consistency"
+        )
+        if is_empty(report):
+            suite.set("errors", "1")
+            ElementTree.SubElement(case, "error", message="nothing was looked at")
     ElementTree.indent(suite, "")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(suite, "unicode")}\n'
 

@@ -155,8 +155,16 @@ def _ended(report: Check) -> str:
     early = "interrupted: " if report["interrupted"] else ""
     if report["bugs"]:
         return f"{early}there may be more" if early else ""
+    if is_empty(report):
+        return f"{early}nothing was looked at, so nothing is known"
     whole = not (early or report["limited"])
     return f"{early}no bug found{'' if whole else ', as far as was looked'}"
+
+
+def is_empty(report: Check) -> bool:
+    """Whether a limit, or Ctrl-C, ended a check before it had looked at anything."""
+    ended = report["limited"] or report["interrupted"]
+    return ended and not report["bugs"] and report["points"]["explored"] == 0
 
 
 def seen(report: Check) -> Iterator[str]:
@@ -173,8 +181,8 @@ def seen(report: Check) -> Iterator[str]:
     if points["by_orders"]:
         overlap = plural(points["by_orders"], "failure point")
         yield f"{overlap} at which operations overlap, compared with all their orders"
-    wrong, coverage = f"{states['wrong']:,} of them wrong", f"{states['coverage']:.1%}"
-    yield f"{states['run']:,} recoveries that differ, {wrong}; coverage there {coverage}"
+    covered = f"; coverage there {states['coverage']:.1%}" if points["explored"] else ""
+    yield f"{states['run']:,} recoveries that differ, {states['wrong']:,} of them wrong{covered}"
 
 
 def _styled(text: str, style: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
@@ -193,10 +201,11 @@ def _bug(number: int, bug: Bug, is_new: bool) -> Iterator[tuple[str, str]]:
 
 
 def _wasted(report: Check) -> Iterator[tuple[str, str]]:
-    if report["waste"]:
+    found = [*check_waste.rows(report), *check_waste.costs(report)]
+    if found:
         yield "", ""
-        yield "for nothing:", "bold"
-    for text in (*check_waste.rows(report), *check_waste.costs(report)):
+        yield "for nothing:" if report["waste"] else "flushes and fences:", "bold"
+    for text in found:
         yield from _styled(text, "", 1)
 
 

@@ -20,8 +20,8 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import perdure
-from perdure import PerdureError, completion, outputs
-from perdure.commands.shared import GUEST_CONTEXT, INTERRUPTED
+from perdure import PerdureError, completion, outputs, values
+from perdure.commands.shared import GUEST_CONTEXT, INTERRUPTED, was_interrupted
 
 RUN, CUT, COMPARE, SHOW = "Run", "Cut the power", "Compare and measure", "Look and prepare"
 
@@ -84,7 +84,7 @@ def _made(name: str, place: str, panel: str, has_guest: bool) -> Any:
     else:
         settings = GUEST_CONTEXT if has_guest else LISTING if name == "list" else None
         holder.command(name, context_settings=settings, rich_help_panel=panel)(found)
-    return cast(Any, get_command(holder)).commands[name]
+    return values.said(cast(Any, get_command(holder)).commands[name])
 
 
 class Perdure(TyperGroup):
@@ -126,8 +126,9 @@ def main() -> NoReturn:
         completion.whole(get_command(app))(prog_name="perdure")
     except PerdureError as error:
         sys.stdout.flush()
-        print(f"perdure: {outputs.told(str(error), sys.argv)}", file=sys.stderr)
-        sys.exit(2)
+        message = values.of_setting(str(error), sys.argv)
+        print(f"perdure: {outputs.told(message, sys.argv)}", file=sys.stderr)
+        sys.exit(INTERRUPTED if was_interrupted(error) else 2)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     sys.exit(0)

@@ -461,7 +461,7 @@ def checker(words: str | None) -> list[str]:
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command that takes the options of its groups one by one.
+    """A command that takes the options of its groups one by one, each result in its own file.
 
     A group is a parameter whose type is a dataclass of options. What the command declares itself
     stays its own, and the group's option of that name is left at its default.
@@ -488,6 +488,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def ungrouped(**given: Any) -> None:
+        outputs.check_apart(outputs.of_options(taken, given))
         for name, (group, options) in groups.items():
             given[name] = group(**{option: given.pop(option) for option in options})
         command(**given)

@@ -11,18 +11,28 @@ import errno
 import os
 import stat
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from os import PathLike, fspath
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from perdure._core import PerdureError
+
+if TYPE_CHECKING:
+    import inspect
 
 SHOWN_CHARACTERS = 200
 """Of a name in a message."""
 
 WRITTEN_IN_PLACE = ("/dev/", "/proc/")
 """Names of what is open already, as `/dev/stdout`: never replaced, whatever stands behind them."""
+
+WRITTEN = (
+    *("--out", "--json", "--html", "--sarif", "--junit", "--baseline", "--continue", "--trace"),
+    *("--persist-order", "--champsim", "--cores", "--snapshots"),
+)
+"""Options that name a file which a command writes, or goes on from, or a folder of its own."""
 
 
 def shown(name: str | PathLike[str]) -> str:
@@ -60,9 +70,9 @@ def check_file(path: str | PathLike[str], option: str) -> None:
             _probe(place.parent)
             return
         if stat.S_ISDIR(status.st_mode):
-            raise IsADirectoryError(errno.EISDIR, "is a directory")
+            raise IsADirectoryError(errno.EISDIR, "it is a directory")
         if not os.access(path, os.W_OK) or not status.st_mode & 0o222:
-            raise PermissionError(errno.EACCES, "is read-only")
+            raise PermissionError(errno.EACCES, "it is read-only")
         if _is_replaced(path):
             _probe(place.parent)
 
@@ -80,11 +90,38 @@ def check_folder(
             except FileNotFoundError:
                 existing = existing.parent
         if not stat.S_ISDIR(status.st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, "is not a directory")
+            raise NotADirectoryError(errno.ENOTDIR, "it is not a directory")
         _probe(existing)
     if existing == _place(folder):
         for name in files:
             check_file(existing / name, option)
+
+
+def of_options(
+    parameters: Iterable[inspect.Parameter], given: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """Where results go, each with the option that says so."""
+    for one in parameters:
+        for option in getattr(one.annotation, "__metadata__", ()):
+            # An option's first name is what its maker takes for a default.
+            name = getattr(option, "default", None)
+            if name in WRITTEN and given.get(one.name) is not None:
+                yield name, given[one.name]
+
+
+def check_apart(files: Iterable[tuple[str, str | PathLike[str]]]) -> None:
+    """Refuses two options that name the same file: what one writes, the other would replace."""
+    taken: dict[Path, str] = {}
+    for option, path in files:
+        # What is written to and not replaced, as /dev/null, takes the results of both.
+        if fspath(path) in ("", "-") or not _is_one_file(path):
+            continue
+        before = taken.setdefault(_place(path), option)
+        if before != option:
+            raise PerdureError(
+                f"{before} and {option} both name {shown(path)}: one would replace the other, so "
+                "give each a file of its own"
+            )
 
 
 def check_json(file: str | None) -> str | None:
@@ -126,6 +163,14 @@ def _is_replaced(path: str | PathLike[str]) -> bool:
     if str(Path.cwd() / path).startswith(WRITTEN_IN_PLACE):
         return False
     return not Path(path).exists() or Path(path).is_file()
+
+
+def _is_one_file(path: str | PathLike[str]) -> bool:
+    """Whether a name stands for one place of a file or a folder; what cannot be asked does not."""
+    try:
+        return _is_replaced(path) or Path(path).is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def _place(path: str | PathLike[str]) -> Path:

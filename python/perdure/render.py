@@ -80,7 +80,11 @@ def ending(result: RunResult) -> Iterator[str]:
             yield f"system calls {why}: {names}"
         elif chosen:
             yield f"{kind}: commands that this kernel does not have, refused: {names}"
-    yield from (*_files(result), *result.lost_pools, *timelines.told(result.trace))
+    yield from (
+        *_files(result),
+        *result.lost_pools,
+        *timelines.told(result.trace, result.sim.cycles),
+    )
     if result.refused_output is not None:
         yield f"the host refused a file of the guest's: {result.refused_output}"
     replication = result.raw.get("replication")
@@ -94,7 +98,11 @@ def ending(result: RunResult) -> Iterator[str]:
 
 
 def kept(
-    result: RunResult, out: Path | None, files: Path | None, json_file: str | None
+    result: RunResult,
+    out: Path | None,
+    files: Path | None,
+    json_file: str | None,
+    write_through: Sequence[str] = (),
 ) -> Iterator[str]:
     """What a run that Ctrl-C ended has left, and where; nothing of a run that came to its end."""
     if not result.interrupted:
@@ -107,12 +115,18 @@ def kept(
     written = sum(file.kept for file in result.files)
     if written:
         what = "1 file" if written == 1 else f"{written} files"
-        where = files or (None if out is None else out / "files")
-        places.append(f"{what} of the guest's" + (f" in {where}" if where else ""))
+        kept_in = files or (None if out is None else out / "files")
+        folders = [] if kept_in is None else [str(kept_in)]
+        folders += [one.rpartition(":")[0] for one in write_through]
+        places.append(f"{what} of the guest's" + (f" in {' or '.join(folders)}" if folders else ""))
     snapshots = result.raw.get("snapshots")
     if snapshots is not None:
         newest = snapshots["epochs"]["newest"]
         places.append(f"{snapshots['directory']} (snapshots up to epoch {newest})")
+    places += timelines.kept(result.trace)
+    replica = result.raw.get("replication")
+    if replica is not None and replica["epoch"] is not None:
+        places.append(f"{replica['to']} (replica, epochs up to {replica['epoch']})")
     if places:
         yield f"kept, as of then: {', '.join(places)}"
     else:
@@ -166,7 +180,7 @@ def sweep(done: Sweep) -> RenderableType:
     medians = ("cut_cost.lost_cycles.median", "cut_cost.recovery_cycles.median")
     probed = [name for name in medians if name in done.data.columns]
     made = table(
-        f"{len(done.data)} points, time relative to {done.designs[0]}",
+        f"{explanation.plural(len(done.data), 'point')}, time relative to {done.designs[0]}",
         *done.keys,
         "design",
         "cycles",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from perdure import _core, capture, notebook, outputs, progress, render, terminal
+from perdure import _core, capture, notebook, outputs, progress, render, requests, terminal
 from perdure.api import Path, Progress, RunResult
 from perdure.options import EpochOption, FilesOption, JsonOption, WriteThroughOption
 
@@ -35,7 +35,8 @@ def replicate(
     `secret_file`. Returns `epoch`, the newest there now, and `epochs_sent`. For a running machine,
     see `Machine.run(replicate_to=...)`.
     """
-    request = {"from": fspath(source), "to": fspath(to), "secret_file": _path(secret_file)}
+    to = requests.target(to)
+    request = {"from": fspath(source), "to": to, "secret_file": _path(secret_file)}
     answer: Forwarded = json.loads(_core.forward(json.dumps(request), report))
     return answer
 
@@ -52,6 +53,9 @@ def serve_replica(
     What happens is told on standard output, the address first. The shared secret is made if its
     file (`secret` in the folder) is not there. Returns the newest epoch that is held.
     """
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) >= 2**16:
+        raise _core.PerdureError(f"--listen {listen}: write HOST:PORT, as in {LISTEN}; port 0: any")
     request = {
         "directory": fspath(directory),
         "listen": listen,
@@ -87,6 +91,12 @@ def resume_replica(
     """
     if out is not None:
         outputs.check_folder(out)
+    none = _core.PerdureError(
+        f"{outputs.shown(directory)} is no replica; 'perdure replicate --to DIR -- PROGRAM ARG...' "
+        "makes one"
+    )
+    if not HostPath(directory).is_dir():
+        raise none
     shown = notebook.active() and passthrough is not False
     request = {
         "directory": fspath(directory),
@@ -101,7 +111,13 @@ def resume_replica(
     }
     heard = capture.Heard(shown)
     with notebook.following("resumed run", report) as show:
-        result = json.loads(_core.resume(json.dumps(request), show, heard))
+        try:
+            result = json.loads(_core.resume(json.dumps(request), show, heard))
+        except _core.PerdureError as error:
+            # The store of a replica is opened as one of snapshots, which others make.
+            if "is no snapshot store; " not in str(error):
+                raise
+            raise none from error
     return RunResult.from_json(result, **heard.texts)
 
 
@@ -195,5 +211,6 @@ def resume(
         )
     terminal.tell([f"resumed at the end of epoch {result.raw['restored_epoch']}"])
     render.write_json(result.raw, json_file)
-    terminal.tell([*render.ending(result), *render.kept(result, out, files, json_file)])
+    left = render.kept(result, out, files, json_file, write_through or ())
+    terminal.tell([*render.ending(result), *left])
     raise typer.Exit(INTERRUPTED if result.interrupted else result.exit_code or 0)

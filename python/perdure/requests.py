@@ -27,7 +27,12 @@ def words(command: Command) -> list[str]:
     if isinstance(command, PathLike):
         return [fspath(command)]
     if not isinstance(command, str):
-        return [fspath(word) for word in command]
+        try:
+            return [fspath(word) for word in command]
+        except TypeError as error:
+            raise _core.PerdureError(
+                f"the program {command!r} is neither a text, nor a path, nor a list of these"
+            ) from error
     if len(command.split()) < 2 or HostPath(command).is_file():
         return [command] if command.strip() else []
     try:
@@ -79,12 +84,26 @@ def judged(
     return {key: value for key, value in said.items() if value is not None}
 
 
+def target(to: str | Path) -> str:
+    """Where a replica is: `HOST:PORT`, or a folder; an address gone wrong is taken for neither."""
+    text = fspath(to)
+    _, colon, port = text.rpartition(":")
+    numbered = port.isdecimal() and int(port) < 2**16
+    wrong = colon and isinstance(to, str) and "/" not in text and not numbered
+    if wrong and not HostPath(text).is_dir():
+        raise _core.PerdureError(
+            f"--to {text}: write HOST:PORT with a port below 65536, or a folder of that name as "
+            f"./{text}"
+        )
+    return text
+
+
 def replicated(to: str | Path | None, secret_file: Path | None, patience: int) -> dict[str, object]:
     """What a request says about a replica, if there is to be one."""
     if to is None:
         return {}
     secret = {} if secret_file is None else {"secret_file": fspath(secret_file)}
-    return {"replicate_to": fspath(to), "patience_seconds": patience, **secret}
+    return {"replicate_to": target(to), "patience_seconds": patience, **secret}
 
 
 def together(

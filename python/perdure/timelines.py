@@ -154,8 +154,20 @@ class TraceReport:
     champsim: Sequence[ChampSimReport] = ()
 
 
-def told(report: TraceReport | None) -> Iterator[str]:
-    """What there is to say of a trace after a run, line by line."""
+def kept(report: TraceReport | None) -> Iterator[str]:
+    """The files of a trace, each with what it is."""
+    if report is None:
+        return
+    if report.file is not None:
+        yield f"{report.file} (trace)"
+    if report.persist_order is not None:
+        yield f"{report.persist_order.file} (persist order)"
+    for hart in report.champsim:
+        yield f"{hart.file} (ChampSim trace)"
+
+
+def told(report: TraceReport | None, cycles: int) -> Iterator[str]:
+    """What there is to say of a trace after a run of so many cycles, line by line."""
     if report is None:
         return
     for order in () if report.persist_order is None else (report.persist_order,):
@@ -170,6 +182,11 @@ def told(report: TraceReport | None) -> Iterator[str]:
         return
     made = f"{report.events:,} events on {len(report.tracks)} tracks, {report.bytes:,} bytes"
     yield f"trace {report.file}: {made}; open it at https://ui.perfetto.dev"
+    if report.from_cycle is not None and report.from_cycle >= cycles:
+        yield (
+            f"  the run ended at cycle {cycles:,}, before cycle {report.from_cycle:,}, from which "
+            "on it was to be traced"
+        )
     if report.left_out:
         yield (
             f"  it was full at cycle {report.full_at_cycle:,}, and {report.left_out:,} events are "

@@ -288,7 +288,7 @@ def test_a_state_that_a_report_names_is_seen_again(mistake: str, command: Comman
     bug = report["bugs"][0]
     program = ("--", PUSHES, POOL, "5", mistake, "--then", PUSHES, POOL, "recover")
     ended = command("check", *DUMP, "--json", "-", "--state", bug["state"], *program)
-    assert ended.status == 0, ended.stderr
+    assert ended.status == 1, ended.stderr
     lives = json.loads(ended.stdout)["lives"]
     assert [life["program"] for life in lives] == ["recovery", "the dump"]
     assert (lives[0]["end"] == "exit status 3") == (mistake == "no-flush")

@@ -47,7 +47,7 @@ def test_results_that_cannot_be_kept_are_a_perdure_error(core, tmp_path):
     import perdure
 
     (tmp_path / "file").write_text("")
-    with pytest.raises(perdure.PerdureError, match=r"cannot write .*file: is not a directory"):
+    with pytest.raises(perdure.PerdureError, match=r"cannot write .*file: it is not a directory"):
         perdure.Machine().run(["program"], out=tmp_path / "file")
     assert core.requests == []
 
@@ -76,3 +76,12 @@ def test_several_programs_and_a_measured_region(core):
     assert [program.runs for program in result.programs] == [2, 0]
     with pytest.raises(perdure.PerdureError, match="replaces"):
         perdure.Machine().run(["a"], programs=[["b"]])
+
+
+@pytest.mark.parametrize("program", [5, None, ["program", 5]])
+def test_what_is_no_program_is_refused(core, program):
+    import perdure
+
+    with pytest.raises(perdure.PerdureError, match="is neither a text, nor a path, nor a list"):
+        perdure.run(program)
+    assert core.requests == []

@@ -149,6 +149,25 @@ def test_a_bug_is_told_with_its_places():
     assert "(in the baseline)" in known
 
 
+def test_what_flushes_cost_stands_apart_where_nothing_was_for_nothing():
+    report = {**REPORT, "waste": [], "on_machine": None}
+    lines = [line for line, _ in check_reports.lines(report, {"a"})]
+    begins = lines.index("flushes and fences:")
+    assert lines[begins - 1] == ""
+    assert lines[begins + 1].startswith("  on x86-pm: 2,000 cycles")
+    free = {**report, "uncut": {"costs": None}}
+    assert "flushes and fences:" not in [line for line, _ in check_reports.lines(free, {"a"})]
+
+
+def test_a_state_that_goes_wrong_is_status_1(command, monkeypatch):
+    for wrong in (None, "recovery ends with status 3"):
+        once = {"lives": [], "wrong": wrong, "detail": []}
+        monkeypatch.setattr(checking, "again", lambda *_, once=once: once)
+        status, out, _ = command("check", "--state", "0/1:40=1", "--", "program")
+        assert status == int(wrong is not None)
+        assert (wrong or "nothing is wrong") in out
+
+
 def test_text_is_as_wide_as_a_terminal_and_moves_no_cursor():
     many = [f"a_function_with_a_long_name_{number}" for number in range(9)]
     stack = [at(name, number) for number, name in enumerate(many, 1)]
@@ -251,6 +270,21 @@ def test_nothing_found_is_said_as_far_as_was_looked():
     assert lines[-1] == "no bug found, as far as was looked"
     whole = {**REPORT, "bugs": [], "limited": False}
     assert [line for line, _ in check_reports.lines(whole, set())][-1] == "no bug found"
+
+
+def test_who_looked_at_nothing_calls_nothing_correct(command, monkeypatch, tmp_path):
+    points = {**REPORT["points"], "explored": 0, "exhaustively": 0}
+    report = {**REPORT, "bugs": [], "points": points, "waste": [], "on_machine": None}
+    report |= {"states": {**REPORT["states"], "run": 0, "wrong": 0, "coverage": 1.0}}
+    monkeypatch.setattr(checking, "check", lambda *_, **__: report)
+    file, page = tmp_path / "report.xml", tmp_path / "report.html"
+    status, out, _ = command("check", "--junit", file, "--html", page, "--", "program")
+    assert status == 2
+    assert "nothing was looked at, so nothing is known\n" in out
+    assert "coverage" not in out and "no bug found" not in out
+    assert "Nothing was looked at, so nothing is known." in page.read_text()
+    suite = ElementTree.fromstring(file.read_text())
+    assert (suite.get("errors"), suite[0][0].tag) == ("1", "error")
 
 
 def test_what_was_interrupted_says_so():

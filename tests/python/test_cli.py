@@ -99,7 +99,40 @@ def test_bad_words_give_status_2_and_no_traceback(command, words):
 
 def test_what_can_be_listed_is_named_as_it_has_to_be_written(command):
     _, _, err = command("list", "everything")
-    assert "'designs'" in err and "'design'" not in err
+    assert "not one of designs, machines" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("cut", "--schedule", "foo"), "'foo' is not one of random, every-event, near-events,"),
+        (("cut", "--schedule", "rando"), "stratified; the nearest is 'random'"),
+        (("run", "--engine", "plane"), "not one of fast, plain; the nearest is 'plain'"),
+        (("check", "--model", "px68"), "the nearest is 'px86'"),
+        (("cut", "--jobs", "0"), "'0' is not a whole number of at least 1"),
+        (("run", "--harts", "x"), "'x' is not a whole number of at least 1"),
+        (("travel", "x", "read", "y", "--epoch", "-2"), "'-2' is not a whole number of at least 0"),
+        (("check", "--seed", "9" * 23), f"{'9' * 23} is more than 18,446,744,073,709,551,615"),
+        (("hunt", "--minutes", "-1"), "'-1' is not a number of at least 0"),
+        (("hunt", "--minutes", "nan"), "'nan' is not a number of at least 0"),
+        (("check", "--minutes", "1e400"), "'1e400' is not a number"),
+        (("list", "design"), "the nearest is 'designs'"),
+    ],
+)
+def test_a_value_that_cannot_be_is_said_with_what_can(core, command, words, said):
+    more = () if words[0] in ("list", "travel") else ("--", "program")
+    status, out, err = command(*words, *more)
+    assert (status, out, core.requests) == (2, "", [])
+    option = words[-2] if words[-2].startswith("--") else "KIND"
+    assert option in err and said in " ".join(err.replace("│", " ").split())
+
+
+def test_a_word_that_a_key_cannot_have_is_said_with_the_key(core, command):
+    core.refusal = "configuration: unknown variant `opne`, expected one of `open`, `closed`"
+    for words in (("--set", "a.b=1", "--set", "nvm.policy=opne"), ("--set=nvm.policy=opne",)):
+        said = "perdure: --set nvm.policy=opne: 'opne' is not one of open, closed; the nearest is"
+        assert command("run", *words, "--", "program")[2] == f"{said} 'open'\n"
+    assert command("run", "--", "program")[2] == f"perdure: {core.refusal}\n"
 
 
 def test_cut_passes_its_options_on(core, command):
@@ -252,6 +285,14 @@ def test_every_design_gets_the_same_standard_input(core, command, monkeypatch, t
     given = [Path(request["stdin"]) for _, request in core.requests if "stdin" in request]
     assert set(given) == {out / "standard-input"} and len(given) >= 2
     assert given[0].read_bytes() == b"hello\n"
+
+
+@pytest.mark.parametrize("name", ["run", "cut", "trace", "hunt", "debug"])
+def test_several_designs_are_for_compare(name, core, command):
+    status, _, err = command(name, "--design", "ideal,picl", "--", "program")
+    assert (status, [name for name, _ in core.requests]) == (2, [])
+    said = "--design ideal,picl: one design, as in --design ideal; perdure compare takes several"
+    assert err == f"perdure: {said}\n"
 
 
 def test_version(command):

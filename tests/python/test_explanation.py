@@ -239,6 +239,15 @@ def test_core_files_come_from_a_replay_of_the_first_failure(core, command, tmp_p
     assert "gdb-multiarch kv f.core" in out
 
 
+def test_what_is_lost_without_a_promise_has_a_page(core, command, tmp_path):
+    lost = dict(BROKEN, verdict="lost")
+    core.results["cut"].update(cuts=2, lost=1, failed=0, results=[VERIFIED, lost])
+    page = tmp_path / "cut.html"
+    status, _, err = command("cut", "--design", "ideal", "--html", page, "--", "program")
+    assert (status, err) == (0, "")
+    assert BROKEN["token"] in page.read_text()
+
+
 def test_a_page_of_nothing_is_not_written(core, command, tmp_path):
     status, _, err = command("cut", "--html", tmp_path / "cut.html", "--", "program")
     assert status == 0
@@ -277,13 +286,34 @@ def test_what_a_hunt_found_has_a_page_and_core_files(core, command, monkeypatch,
     assert BROKEN["token"] in page.read_text()
 
 
+def test_what_was_found_is_reported_where_its_core_files_cannot_be_made(
+    core, command, monkeypatch, tmp_path
+):
+    keys = ("verdict", "message", "cycle", "token", "explanation")
+    found = {key: copy.deepcopy(BROKEN[key]) for key in keys}
+    found |= {"seed": 2, "set": [], "program": [], "command": ["perdure", "cut"]}
+    core.refusal = "design journaling: hook `evict` took a line"
+    for explained in (found["explanation"], None):
+        found["explanation"] = explained
+        hunted(monkeypatch, found)
+        page, cores = tmp_path / "found.html", tmp_path / "cores"
+        status, out, err = command("hunt", "--html", page, "--cores", cores, "--json", "-")
+        assert status == 1
+        assert json.loads(out)["found"]["token"] == BROKEN["token"]
+        assert f"there are no core files of the failure: {core.refusal}\n" in err
+        assert "perdure replay" in err and "nothing failed" not in err
+        assert page.exists() or "nothing is known that would explain" in err
+        page.unlink(missing_ok=True)
+
+
 def test_a_hunt_that_found_nothing_writes_nothing(core, command, monkeypatch, tmp_path):
     hunted(monkeypatch, None)
     status, _, err = command(
         "hunt", "--html", tmp_path / "found.html", "--cores", tmp_path / "cores"
     )
     assert status == 0
-    assert "nothing failed" in err and core.requests == []
+    assert "nothing failed, so there is nothing for --html and --cores to write\n" in err
+    assert core.requests == []
     assert not (tmp_path / "found.html").exists()
     status, _, err = command("hunt", "--html", tmp_path / "no" / "found.html")
     assert status == 2 and "--html" in err

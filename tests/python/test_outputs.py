@@ -96,12 +96,12 @@ def test_a_result_in_a_folder_that_something_else_stands_for_is_refused(core, co
     (tmp_path / "result.json").mkdir()
     status, _, err = command("run", "--out", tmp_path, "--", "program")
     assert (status, core.requests) == (2, [])
-    assert err == f"perdure: --out cannot write {tmp_path}/result.json: is a directory\n"
+    assert err == f"perdure: --out cannot write {tmp_path}/result.json: it is a directory\n"
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep/picl").write_text("")
     status, _, err = command("compare", "--out", tmp_path / "deep", "--", "program")
     assert (status, core.requests) == (2, [])
-    assert "picl: is not a directory" in err
+    assert "picl: it is not a directory" in err
 
 
 def test_the_same_from_python(core, tmp_path):
@@ -168,3 +168,44 @@ def test_links_stay_and_devices_are_not_replaced(command, tmp_path):
     finally:
         os.close(reader)
     assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize(
+    ("words", "both"),
+    [
+        (("run", "--trace", "f", "--json", "./f"), "--json and --trace"),
+        (("cut", "--html", "f", "--json", "f"), "--json and --html"),
+        (("cut", "--cores", "f", "--html", "f"), "--cores and --html"),
+        (("trace", "--out", "f.json", "--json", "f.json"), "--out and --json"),
+        (("trace", "--out", "f.json", "--persist-order", "f.json"), "--out and --persist-order"),
+        (("trace", "--json", "trace.pftrace"), "--out and --json"),
+        (("check", "--html", "f", "--sarif", "g", "--json", "f"), "--html and --json"),
+        (("check", "--junit", "f", "--sarif", "link"), "--sarif and --junit"),
+        (("check", "--continue", "f", "--baseline", "f"), "--continue and --baseline"),
+        (("sweep", "--out", "f", "--json", "f"), "--out and --json"),
+    ],
+)
+def test_two_results_in_one_file_are_refused_before_the_run(
+    words, both, core, command, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to("f")
+    status, out, err = command(*words, "--", "program")
+    assert (status, out, core.requests) == (2, "", [])
+    assert err.startswith(f"perdure: {both} both name ")
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
+
+
+def test_what_is_not_replaced_takes_several_results(core, command, tmp_path):
+    both = ("--json", "/dev/null", "--trace", "/dev/null")
+    assert command("run", *both, "--", "program")[0] == 0
+    file = tmp_path / "one.json"
+    assert command("run", "--json", file, "--json", file, "--", "program")[0] == 0
+
+
+@pytest.mark.parametrize("option", ["--out", "--persist-order", "--champsim"])
+def test_a_trace_that_cannot_be_written_is_refused_by_its_name(option, core, command, tmp_path):
+    wrong = tmp_path / "missing/file"
+    status, _, err = command("trace", option, wrong, "--", "program")
+    assert (status, core.requests) == (2, [])
+    assert err == f"perdure: {option} cannot write {wrong}: No such file or directory\n"

@@ -86,6 +86,70 @@ def test_ctrl_c_says_what_was_kept(core, command, tmp_path):
     assert "interrupted" not in command("run", "--", "program")[2]
 
 
+def test_ctrl_c_keeps_traces_replicas_and_folders_that_are_written_to(core, command):
+    written = {"path": "/work/a", "size": 1, "kept": True}
+    core.results["run"].update(interrupted=True, exit_code=None, files=[written])
+    through = ("--write-through", "wt:/work", "--", "program")
+    assert "kept, as of then: 1 file of the guest's in wt\n" in command("run", *through)[2]
+    trace = {"file": "a.json", "bytes": 9, "events": 1, "left_out": 0, "tracks": []}
+    order = {"file": "a.parquet", "rows": 1, "data_bytes": 8, "left_out": 0, "bytes": 9}
+    core.results["run"].update(files=[], trace={**trace, "persist_order": order})
+    status, _, err = command("trace", "--out", "a.json", "--", "program")
+    assert status == 130
+    assert "kept, as of then: a.json (trace), a.parquet (persist order)\n" in err
+    assert "--out DIR" not in err
+    replica = {"to": "there", "epoch": 7, "recoverable_epoch": 9, "trouble": None}
+    replica |= {"epochs_sent": 8, "bytes_sent": 1, "connections": 0}
+    core.results["run"].update(trace=None, replication=replica)
+    err = command("replicate", "--to", "there", "--", "program")[2]
+    assert "kept, as of then: there (replica, epochs up to 7)\n" in err
+
+
+def test_a_trace_that_begins_behind_the_end_says_so(core, command):
+    trace = {"file": "a.json", "bytes": 9, "events": 0, "left_out": 0, "tracks": []}
+    core.results["run"].update(trace={**trace, "from_cycle": 10**12})
+    cycles = core.results["run"]["sim"]["cycles"]
+    err = command("trace", "--from", "1e12", "--", "program")[2]
+    assert f"the run ended at cycle {cycles:,}, before cycle 1,000,000,000,000" in err
+
+
+@pytest.mark.parametrize("words", [("cut", "--", "program"), ("mutants", "--design", "picl")])
+def test_ctrl_c_is_status_130_where_there_is_nothing_to_return(core, command, words):
+    core.refusal = "interrupted during the survey; nothing was cut yet"
+    assert command(*words) == (130, "", f"perdure: {core.refusal}\n")
+
+
+def test_ctrl_c_keeps_the_planted_bugs_that_are_finished(core, command, monkeypatch, tmp_path):
+    answered, file = core.mutants, tmp_path / "found.json"
+
+    def ends(request, progress=None):
+        if core.requests:
+            raise RecordedError("interrupted")
+        return answered(request, progress)
+
+    monkeypatch.setattr(core, "mutants", ends)
+    status, out, err = command("mutants", "--json", file)
+    assert status == 130
+    assert "planted bugs caught" in out
+    assert err.startswith("perdure: interrupted at the planted bugs of ")
+    assert len(json.loads(file.read_text())["designs"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--html", "a.html"), "--html"),
+        (("--cores", "a", "--json", "-"), "--cores, --json"),
+        (("--check", "true", "--until-cut"), "--check, --until-cut"),
+    ],
+)
+@pytest.mark.parametrize("debugs", [("--debug",), ("--gdb",), ("--script", __file__)])
+def test_a_debugged_cut_takes_nothing_that_judges_or_writes(core, command, debugs, words, named):
+    status, out, err = command("replay", "p2-AAAA", *debugs, *words)
+    assert (status, out, core.requests) == (2, "", [])
+    assert err.startswith(f"perdure: {named}: a cut that is debugged is not judged")
+
+
 def test_arguments_behind_a_second_dash_get_a_hint(core, command):
     refusal = "100: no such program, neither on the host nor in the sysroot"
     core.refusal = refusal
@@ -218,3 +282,34 @@ def test_the_manual_has_every_command_and_every_option(command):
     for name in ("travel DIR epochs", "replica DIR resume", "bench speed"):
         assert f".SS perdure {name} " in plain
     assert "Traceback" not in page
+
+
+@pytest.mark.parametrize("place", ["here:there", "here:", "here:70000", "::x"])
+def test_an_address_gone_wrong_is_no_folder(core, command, place):
+    for words in (("--", "program"), ("--from", "held")):
+        status, _, err = command("replicate", "--to", place, *words)
+        assert (status, core.requests) == (2, [])
+        assert err.startswith(f"perdure: --to {place}: write HOST:PORT with a port below 65536")
+
+
+@pytest.mark.parametrize("place", ["foo", ":7", "host:x", "host:70000"])
+def test_where_a_replica_listens_is_said_as_it_is_written(command, place):
+    status, _, err = command("replica", "held", "serve", "--listen", place)
+    assert status == 2
+    assert err.startswith(f"perdure: --listen {place}: write HOST:PORT, as in 127.0.0.1:7433")
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_what_is_no_replica_is_made_by_replicate(exists, core, command, monkeypatch, tmp_path):
+    def refuses(*_):
+        raise RecordedError("held is no snapshot store; 'perdure run --snapshots DIR' makes one")
+
+    monkeypatch.chdir(tmp_path)
+    if exists:
+        (tmp_path / "held").mkdir()
+    monkeypatch.setattr(core, "resume", refuses, raising=False)
+    status, _, err = command("replica", "held", "resume")
+    assert status == 2
+    assert err == (
+        "perdure: held is no replica; 'perdure replicate --to DIR -- PROGRAM ARG...' makes one\n"
+    )

@@ -87,7 +87,8 @@ class Debugger:
         if not self.starts_gdb and (self.gdb_program or self.gdb_argument):
             raise PerdureError("--gdb-program and --gdb-argument: give --gdb, too")
         if self.script is not None and not self.script.is_file():
-            raise PerdureError(f"--script {self.script}: no such file")
+            why = "it is a folder" if self.script.is_dir() else "no such file"
+            raise PerdureError(f"--script {self.script}: {why}")
         return {"copies": self.copies}
 
 

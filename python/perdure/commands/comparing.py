@@ -99,7 +99,7 @@ def compare(
                 )
             if results[-1].interrupted:
                 break
-    terminal.tables(json_file).print(render.compare(results))
+    terminal.tables(json_file).print(render.compare(results), crop=False)
     document = {"program": program, "results": [result.raw for result in results]}
     render.write_json(document, json_file)
     if out is not None:
@@ -159,7 +159,7 @@ def sweep(
             watch=watch,
             say=say,
         )
-    terminal.tables(json_file).print(render.sweep(done))
+    terminal.tables(json_file).print(render.sweep(done), crop=False)
     render.write_json(
         {"points": done.data.to_dicts(), "failures": done.failures.to_dicts()}, json_file
     )
@@ -215,7 +215,7 @@ def reproduce(
             watch=watch,
             say=say,
         )
-    terminal.tables(json_file).print(render.reproduction(done))
+    terminal.tables(json_file).print(render.reproduction(done), crop=False)
     render.write_json(done.results, json_file)
     say(f"report: {done.report}")
     finish(int(len(done.failures) > 0), done.interrupted)
@@ -251,7 +251,7 @@ def sensitivity(
             watch=watch,
             say=say,
         )
-    terminal.tables(json_file).print(render.sensitivity(done))
+    terminal.tables(json_file).print(render.sensitivity(done), crop=False)
     render.write_json(done.table, json_file)
     finish(int(len(done.failures) > 0), done.interrupted)
 

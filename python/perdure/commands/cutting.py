@@ -23,7 +23,7 @@ from perdure import (
     tokens,
 )
 from perdure.commands import replaying
-from perdure.commands.shared import Program, finish, machine_of, programs
+from perdure.commands.shared import Program, finish, machine_of, programs, was_interrupted
 from perdure.options import (
     Afterwards,
     DesignOption,
@@ -164,19 +164,22 @@ def mutants(
     if design is not None and only is not None and design != only:
         raise PerdureError("--design and --only name different things: give one of both")
     design = design or only
-    if unnoticed is not None and guests is None:
-        raise PerdureError("--unnoticed lists what programs of --guests cannot notice: give both")
-    if guests is not None and design not in (None, api.STATE_MUTANTS):
-        raise PerdureError(
-            f"--guests is for {api.STATE_MUTANTS}, what restoring may lose, and not for {design}"
-        )
+    _refuse_guests(guests, unnoticed, design)
     found: list[api.MutantsReport] = []
+    interrupted = False
     of_state = {"guests": guests, "unnoticed": unnoticed}
     state = [api.STATE_MUTANTS] if guests is not None else []
     for name in [design] if design is not None else [*known, *api.MUTANT_GROUPS, *state]:
         with progress.bar(terminal.errors(), f"planted bugs of {name}") as show:
             paths = of_state if name == api.STATE_MUTANTS else {}
-            report = api.mutants(name, jobs=jobs or processors(), progress=show, **paths)
+            try:
+                report = api.mutants(name, jobs=jobs or processors(), progress=show, **paths)
+            except PerdureError as error:
+                if not (found and was_interrupted(error)):
+                    raise
+                terminal.tell([f"interrupted at the planted bugs of {name}, which are left out"])
+                interrupted = True
+                break
         found.append(report)
         tokens.remember(bug.token for bug in report.mutants)
         terminal.tables(json_file).print(render.mutants(report), crop=False)
@@ -185,7 +188,7 @@ def mutants(
     raw = [report.raw for report in found]
     render.write_json(raw[0] if design is not None else {"designs": raw}, json_file)
     passed = all(report.passed for report in found)
-    finish(int(not passed), any(report.interrupted for report in found))
+    finish(int(not passed), interrupted or any(report.interrupted for report in found))
 
 
 @grouped
@@ -243,7 +246,8 @@ def hunt(
     found = report["found"]
     # What no cut shows has no memory to make cores of.
     if found is not None and found["explanation"] and explained.cores is not None:
-        found["explanation"] = replaying.with_cores(found["token"], explained.cores)
+        made = replaying.with_cores(found["token"], explained.cores)
+        found["explanation"] = made or found["explanation"]
     tokens.remember([found["token"] if found else None])
     terminal.tables(json_file).print(render.hunt(report), crop=False)
     replaying.write_page(
@@ -252,6 +256,16 @@ def hunt(
     replaying.tell_of_cores(explained, found and found["explanation"], failed=found is not None)
     render.write_json(report, json_file)
     finish(int(report["found"] is not None), report["interrupted"])
+
+
+def _refuse_guests(guests: Path | None, unnoticed: Path | None, design: str | None) -> None:
+    """Refuses options of `mutants` that are for what restoring may lose, and go nowhere else."""
+    if unnoticed is not None and guests is None:
+        raise PerdureError("--unnoticed lists what programs of --guests cannot notice: give both")
+    if guests is not None and design not in (None, api.STATE_MUTANTS):
+        raise PerdureError(
+            f"--guests is for {api.STATE_MUTANTS}, what restoring may lose, and not for {design}"
+        )
 
 
 def _refuse_cut(write_through: list[str] | None, at: int | None, cuts: int | None) -> None:

@@ -90,13 +90,27 @@ def replay(
 
     Of a bug of perdure check, recovery runs on its state again.
     """
+    more = {
+        "--check": check is not None,
+        "--check-seconds": check_seconds is not None,
+        "--until-cut": until_cut,
+        "--cores": explained.cores is not None,
+        "--html": explained.html is not None,
+    }
+    given = [option for option, is_given in more.items() if is_given]
     if debug or debugger.starts_gdb:
+        given += ["--json"] if json_file is not None else []
+        if given:
+            raise PerdureError(
+                f"{', '.join(given)}: a cut that is debugged is not judged, and nothing is written "
+                "of it; leave out what debugs, or these"
+            )
         debug_token(tokens.full(token), debugger)
     if tokens.is_of_check(tokens.full(token)):
-        if check is not None or explained.cores is not None or explained.html is not None:
+        if given:
             raise PerdureError(
-                "--check, --cores and --html are for tokens of cuts; this one is of a check, and "
-                "knows what judges it"
+                f"{', '.join(given)}: for tokens of cuts; this one is of a check, and knows what "
+                "judges it"
             )
         _recover_again(tokens.full(token), json_file)
     with progress.bar(terminal.errors(), "replay") as show:
@@ -137,13 +151,20 @@ def debug_token(token: str, debugger: attaching.Debugger) -> NoReturn:
 
 
 def with_cores(token: str, cores: Path, afterwards: Afterwards | None = None) -> Explanation | None:
-    """Makes a failure again for its core files; returns its explanation, which names them."""
+    """Makes a failure again for its core files; returns its explanation, which names them.
+
+    None where that fails in its turn, which is told: what was found stays to be reported.
+    """
     judged: dict[str, Any] = {}
     if afterwards is not None:
         judged["check"] = checker(afterwards.check)
         judged["check_seconds"] = afterwards.check_seconds
     with progress.bar(terminal.errors(), "core files") as show:
-        again = api.replay(token, **judged, cores=cores, progress=show)
+        try:
+            again = api.replay(token, **judged, cores=cores, progress=show)
+        except PerdureError as error:
+            terminal.tell([f"there are no core files of the failure: {error}"])
+            return None
     return cast("Explanation | None", again.results[0].raw.get("explanation"))
 
 
@@ -173,6 +194,7 @@ def finish(
         report = _with_cores(report, explained, afterwards)
     tokens.remember(result.token for result in reports.shown(report))
     terminal.tables(json_file).print(reports.cut(report), crop=False)
+    # What was lost without a promise is no failure of the command, and explained as well.
     bad = next((one for one in report.results if not one.verified), None)
     write_page(explained, lambda: explanation_page.of_report(report.raw), failed=bad is not None)
     tell_of_cores(explained, bad and bad.raw.get("explanation"), failed=bad is not None)
@@ -185,20 +207,22 @@ NOT_EXPLAINED = "the failure is not one of memory at a cut"
 
 
 def tell_of_cores(explained: Explained, explanation: Any, *, failed: bool) -> None:
-    """Says so where core files are wanted and none are written."""
-    if explained.cores is not None and not (explanation and explanation["cores"]):
-        why = NOT_EXPLAINED if failed else "nothing failed"
-        terminal.tell([f"{why}, so --cores wrote no core files"])
+    """Says so where core files are wanted and none are written of a failure."""
+    if failed and explained.cores is not None and not (explanation and explanation["cores"]):
+        terminal.tell([f"{NOT_EXPLAINED}, so --cores wrote no core files"])
 
 
 def write_page(explained: Explained, page: Callable[[], str | None], *, failed: bool) -> None:
     """Writes the page of a failure, where it is wanted and something failed."""
-    if explained.html is None:
+    wanted = {"--html": explained.html, "--cores": explained.cores}
+    if not failed and any(wanted.values()):
+        options = " and ".join(option for option, place in wanted.items() if place is not None)
+        terminal.tell([f"nothing failed, so there is nothing for {options} to write"])
+    if not failed or explained.html is None:
         return
     text = page()
     if text is None:
-        why = NOT_EXPLAINED if failed else "nothing failed"
-        terminal.tell([f"{why}, so --html wrote no page"])
+        terminal.tell([f"{NOT_EXPLAINED}, so --html wrote no page"])
         return
     try:
         outputs.write_text(str(explained.html), text)

@@ -6,13 +6,15 @@ goes to standard error; with `--json -` the program's output does, too.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from perdure import PerdureError, progress, render, replication, reports, terminal
+from perdure import PerdureError, outputs, progress, render, replication, reports, terminal
+from perdure.api import RunResult
 from perdure.commands.shared import Program, finish, machine_of, programs
 from perdure.options import (
     DesignOption,
@@ -45,6 +47,11 @@ class Kept:
     def asked(self) -> dict[str, Any]:
         """The same, as `api.Machine.run` takes it."""
         return {**vars(self), "write_through": self.write_through or ()}
+
+    def told(self, result: RunResult, json_file: str | None) -> Iterator[str]:
+        """What a run that Ctrl-C ended has left, and where."""
+        through = self.write_through or ()
+        yield from render.kept(result, self.out, self.files, json_file, through)
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,8 @@ def run(
     ] = False,
 ) -> None:
     """Run a program; its output and exit status are passed through."""
+    if trace is not None:
+        outputs.check_file(trace, "--trace")
     chosen = machine_of(machine, design, guest, kept.out, engine)
     with (
         programs(program) as asked,
@@ -150,7 +159,7 @@ def run(
         terminal.errors().print(render.run(result), render.statistics(result))
     if result.cut_cost is not None:
         terminal.errors().print(reports.cut_costs({result.design: result.cut_cost}))
-    terminal.tell([*render.ending(result), *render.kept(result, kept.out, kept.files, json_file)])
+    terminal.tell([*render.ending(result), *kept.told(result, json_file)])
     finish(result.exit_code or 0, result.interrupted)
 
 
@@ -220,6 +229,6 @@ def replicate(
             progress=show,
         )
     render.write_json(result.raw, json_file)
-    terminal.tell([*render.ending(result), *render.kept(result, kept.out, kept.files, json_file)])
+    terminal.tell([*render.ending(result), *kept.told(result, json_file)])
     lacking = result.raw["replication"]["trouble"] is not None
     finish(2 if lacking else result.exit_code or 0, result.interrupted)

@@ -33,6 +33,11 @@ def machine_of(
     machine: str, design: str, guest: Guest, folder: Path | None, engine: Engine
 ) -> api.Machine:
     """The machine that the options describe, whose results are kept in that folder."""
+    if "," in design:
+        raise PerdureError(
+            f"--design {design}: one design, as in --design {design.split(',')[0] or 'picl'}; "
+            "perdure compare takes several"
+        )
     found = guest.found(folder)
     return api.Machine(machine=machine, design=design, engine=engine.value, **found)
 
@@ -85,6 +90,11 @@ def programs(words: Sequence[str]) -> Iterator[Programs]:
             f"{error}\n  a second -- begins another program, to run beside the first; if these are "
             f"arguments of it, write: -- {' '.join(first)}"
         ) from error
+
+
+def was_interrupted(error: PerdureError) -> bool:
+    """Whether a call was ended by Ctrl-C before it had anything to return."""
+    return str(error).startswith("interrupted")
 
 
 def say(line: str) -> None:

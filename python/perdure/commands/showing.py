@@ -23,7 +23,10 @@ Listed = Enum("Listed", {kind: kind for kind in listing.KINDS}, type=str)  # typ
 
 def list_(
     what: Annotated[
-        Listed | None, typer.Argument(help="Of what; without, of what there is.")
+        Listed | None,
+        typer.Argument(
+            metavar="KIND", help=f"One of {', '.join(listing.KINDS)}; without, of what there is."
+        ),
     ] = None,
     json_file: JsonOption = None,
 ) -> None:

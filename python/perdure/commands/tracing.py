@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from perdure import progress, render, terminal, timelines
+from perdure import outputs, progress, render, terminal, timelines
 from perdure.commands.running import Watched
 from perdure.commands.shared import Program, finish, machine_of, names, programs
 from perdure.options import (
@@ -114,6 +114,16 @@ class Traced:
         ),
     ] = None
 
+    def __post_init__(self) -> None:
+        """Refuses what could not be written at the end."""
+        for option, file in (
+            ("--out", self.out),
+            ("--persist-order", self.persist_order),
+            ("--champsim", self.champsim),
+        ):
+            if file is not None:
+                outputs.check_file(file, option)
+
     def asked(self) -> timelines.Timeline:
         """The same, as `api.Machine.run` takes it."""
         given = None if self.tracks is None else names(self.tracks, "", "--tracks", "harts,epochs")
@@ -167,5 +177,6 @@ def trace(
             progress=show,
         )
     render.write_json(result.raw, json_file)
-    terminal.tell([*render.ending(result), *render.kept(result, None, files, json_file)])
+    left = render.kept(result, None, files, json_file, write_through or ())
+    terminal.tell([*render.ending(result), *left])
     finish(result.exit_code or 0, result.interrupted)
