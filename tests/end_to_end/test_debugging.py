@@ -150,6 +150,15 @@ reverse-continue
     assert "/* here */" in out
 
 
+def test_the_session_is_killed_and_the_script_goes_on(
+    gdb: Callable[..., Ended], tmp_path: Path
+) -> None:
+    """The command `kill` ends the session, and nothing else."""
+    ended = gdb("kill\necho still here\\n\n", "--", build(SOURCE, tmp_path))
+    assert "[Inferior 1 (process 1) killed]\nstill here" in ended.stdout, ended.stdout
+    assert ended.status == 0
+
+
 def test_the_end_can_be_left_again_and_output_comes_once(
     gdb: Callable[..., Ended], command: Command, tmp_path: Path
 ) -> None:
