@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from conftest import PATIENCE_SECONDS
-from debugged import SOURCE, build, connected, listening
+from debugged import SOURCE, THREADS, build, connected, listening, symbol
 
 
 def asked(client: socket.socket, packet: str) -> str:
@@ -33,7 +33,8 @@ def asked(client: socket.socket, packet: str) -> str:
         client.sendall(b"+")
         answer = text.decode("latin-1").lstrip("+")[1:-3]
         if not (answer.startswith("O") and answer != "OK"):
-            return answer
+            # "0*,": the character before it stands 15 times more, as the one behind it says.
+            return re.sub(r"(.)\*(.)", lambda run: run[1] * (ord(run[2]) - 28), answer)
 
 
 def test_a_client_may_send_anything_and_another_one_finds_the_session(tmp_path: Path) -> None:
@@ -52,6 +53,24 @@ def test_a_client_may_send_anything_and_another_one_finds_the_session(tmp_path: 
         assert asked(again, "?").startswith("T05thread:")
         assert asked(again, "g") == before
         again.close()
+
+
+def test_one_thread_that_goes_on_is_the_one_that_stops(tmp_path: Path) -> None:
+    """Whoever else comes to a breakpoint meanwhile is not told of."""
+    four = THREADS.replace("threads[2]", "threads[4]").replace("i < 2", "i < 4")
+    program = build(four, tmp_path)
+    with listening("--harts", "4", "--", program, cwd=tmp_path) as (client, _):
+        asked(client, "qSupported:multiprocess+;swbreak+")
+        bump = symbol(program, "bump")
+        assert asked(client, f"Z0,{bump:x},2") == "OK"
+        first, second = (asked(client, "vCont;c").split(";")[0] for _ in range(2))
+        assert first != second
+        thread = second.removeprefix("T05thread:")
+        alone = [asked(client, f"vCont;c:{thread}").split(";")[0] for _ in range(5)]
+        assert alone == [second] * 5
+        # All together, the others are met as well.
+        together = {asked(client, "vCont;c").split(";")[0] for _ in range(60)}
+        assert len(together) > 1
 
 
 def test_a_long_way_is_interrupted(tmp_path: Path) -> None:

@@ -13,33 +13,28 @@ from pathlib import Path
 
 import pytest
 from conftest import Command, Ended
-from debugged import SOURCE, build
+from debugged import SOURCE, THREADS, build
 
-THREADS = r"""
+CONTENDED = r"""
 #include <pthread.h>
-#include <stdio.h>
-int shared;
+#define LOCK pthread_mutex_lock(&lock)
+#define UNLOCK pthread_mutex_unlock(&lock)
+long shared;
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-__attribute__((noinline)) void bump(int who) {
-    pthread_mutex_lock(&lock);
-    shared += who;
-    pthread_mutex_unlock(&lock);
-}
 void *run(void *given) {
-    for (int i = 0; i < 50; i++)
-        bump((int)(long)given);
-    return 0;
+    for (int i = 0; i < 300; i++) { LOCK; shared++; UNLOCK; }
+    return given;
 }
 int main(void) {
-    pthread_t threads[2];
-    for (long i = 0; i < 2; i++)
-        pthread_create(&threads[i], 0, run, (void *)(i + 1));
-    for (int i = 0; i < 2; i++)
+    pthread_t threads[4];
+    for (long i = 0; i < 4; i++)
+        pthread_create(&threads[i], 0, run, 0);
+    for (int i = 0; i < 4; i++)
         pthread_join(threads[i], 0);
-    printf("%d\n", shared);
     return 0;
 }
 """
+"""Four threads that all are in the same line, which gdb steps by breakpoints."""
 
 POOL = r"""
 #include <fcntl.h>
@@ -148,6 +143,15 @@ reverse-continue
     assert first == second
     assert "nothing is before this" in out
     assert "/* here */" in out
+
+
+def test_steps_of_one_thread_among_others_that_contend(
+    gdb: Callable[..., Ended], tmp_path: Path
+) -> None:
+    """A thread is stepped over a breakpoint alone; gdb is told of no other one's stop."""
+    script = "break run\ncontinue\ndelete\nnext\nnext\nnext\nprint 40 + 2\n"
+    out = gdb(script, "--harts", "4", "--", build(CONTENDED, tmp_path)).stdout
+    assert "internal-error" not in out and "= 42" in out, out
 
 
 def test_the_session_is_killed_and_the_script_goes_on(

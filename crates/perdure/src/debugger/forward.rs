@@ -59,6 +59,11 @@ pub(super) enum Stop {
 impl<D: Design> Session<D> {
     /// Goes forward.
     pub fn advance(&mut self, goal: Goal, poll: Poll) -> Result<Stop, Error> {
+        if let [one] = self.only[..]
+            && view::pc_of(self.machine(), one).is_some()
+        {
+            self.thread = one;
+        }
         if let Some(stop) = self.leave_end()? {
             return Ok(stop);
         }
@@ -170,7 +175,7 @@ impl<D: Design> Session<D> {
         before: Option<&Head<D>>,
     ) -> Result<Option<Stop>, Error> {
         let from = round.before + close.unwrap_or(0);
-        let wanted = |met: &&Met| met.moment >= from && self.is_debugged(met.thread);
+        let wanted = |met: &&Met| met.moment >= from && self.may_stop(met.thread);
         if let Some(&Met {
             moment,
             thread,
@@ -201,7 +206,7 @@ impl<D: Design> Session<D> {
             _ => {}
         }
         let Goal::Step { thread, range } = goal else {
-            return Ok(None);
+            return Ok(self.has_arrived(round));
         };
         let Some(pc) = view::pc_of(&self.head.machine, thread) else {
             return Ok(None); // It is gone: the others go on.
@@ -213,6 +218,25 @@ impl<D: Design> Session<D> {
             self.thread = thread;
         }
         Ok(stepped.then_some(Stop::Stepped))
+    }
+
+    /// Whether the only thread that the client lets go on has come to a breakpoint in a round: gdb steps one
+    /// over a breakpoint like this. Nobody stops for the others meanwhile, so they are not waited for.
+    fn has_arrived(&mut self, round: &Round) -> Option<Stop> {
+        let Next::Instructions { hart } = round.did else {
+            return None;
+        };
+        let running = self.head.machine.running(hart)?;
+        let pc = self.head.machine.registers(hart).pc;
+        let alone = self.only == [round.thread] && running.thread.0 == round.thread;
+        let arrived = alone
+            && self.head.moment() > round.before
+            && self.may_stop(round.thread)
+            && self.stops.breakpoints.contains(&pc);
+        if arrived {
+            self.thread = round.thread;
+        }
+        arrived.then_some(Stop::Breakpoint)
     }
 
     /// The programs are over: stands where that can still be looked at.
@@ -248,7 +272,7 @@ impl<D: Design> Session<D> {
         } else {
             self.head.inside(u64::MAX).2
         };
-        let (from, watched) = (self.inside, self.is_debugged(thread));
+        let (from, watched) = (self.inside, self.may_stop(thread));
         for (index, address) in (0..).zip(&addresses).skip(from as usize) {
             let hit = hits.iter().find(|(at, _)| index > from && *at + 1 == index);
             let stop = if let (Some((_, hit)), true) = (hit, watched) {

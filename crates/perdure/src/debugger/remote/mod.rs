@@ -127,6 +127,9 @@ enum Went {
 fn go_on(remote: &mut Remote, wire: &mut Wire, ends: &dyn Fn() -> bool) -> Result<Went, Error> {
     let (goal, backward) = (remote.goal, remote.backward);
     let mut poll = || ends() || wire.has_news();
+    remote
+        .session
+        .let_go(if remote.locked { &remote.named } else { &[] });
     let stop = remote.session.go_on(goal, backward, &mut poll)?;
     if stop != Stop::Interrupted {
         let told = words(&stop).map_or(Ok(()), |words| wire.tell(&words));
