@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,20 @@ int main(void) {
 }
 """
 """Cleans the first line (`cbo.clean`) and not the second."""
+
+STORES = r"""
+long word;
+__attribute__((noinline)) void store(void) {
+    asm volatile("li t1, 1\n\tli t2, 2\n\tli t3, 3\n\t"
+                 "sd t1, 0(%0)\n\tsd t2, 0(%0)\n\tsd t3, 0(%0)\n\tnop\n\tnop"
+                 ::"r"(&word) : "t1", "t2", "t3", "memory");
+}
+int main(void) {
+    store();
+    return 0;
+}
+"""
+"""Three stores to one word, one right behind the other."""
 
 PIPES = r"""
 #include <pthread.h>
@@ -143,6 +158,85 @@ reverse-continue
     assert first == second
     assert "nothing is before this" in out
     assert "/* here */" in out
+
+
+def changes(text: str) -> list[tuple[int, int]]:
+    """The old and the new value of each stop at a watch point."""
+    found = re.findall(r"^Old value = (\d+)\nNew value = (\d+)$", text, re.MULTILINE)
+    return [(int(old), int(new)) for old, new in found]
+
+
+@pytest.mark.parametrize("ways", ["continue", "stepi"])
+def test_no_store_to_a_watched_word_is_passed(
+    gdb: Callable[..., Ended], tmp_path: Path, ways: str
+) -> None:
+    """Each of three stores is met both ways, right behind it and right before it."""
+    script = f"""
+break store
+continue
+watch word
+continue
+echo <here>\\n
+perdure hash
+print $pc
+{ways}
+print $pc
+{ways}
+print $pc
+reverse-{ways}
+print $pc
+reverse-{ways}
+print $pc
+perdure hash
+perdure wrote word
+reverse-{ways}
+print $pc
+"""
+    ended = gdb(script, "--", build(STORES, tmp_path))
+    out = ended.stdout
+    there, back = [(0, 1), (1, 2), (2, 3)], [(3, 2), (2, 1), (1, 0)]
+    assert changes(out) == there + back, out
+    places = [
+        int(at, 16) for at in re.findall(r"^\$\d+ = .*(0x[0-9a-f]+) <store", out, re.MULTILINE)
+    ]
+    second = places[0]
+    assert [at - second for at in places] == [0, 4, 8, 4, 0, -4], out
+    first, again = hashes(out)
+    assert first == again
+    assert f"at {second - 4:#x} <store+" in out
+
+
+def test_a_breakpoint_at_a_watched_store_is_met_as_well(
+    gdb: Callable[..., Ended], tmp_path: Path
+) -> None:
+    """Both ways; the store is met besides."""
+    script = """
+break store
+continue
+watch word
+continue
+eval "break *%lu", (long)$pc
+continue
+reverse-continue
+continue
+"""
+    out = gdb(script, "--", build(STORES, tmp_path)).stdout
+    assert changes(out) == [(0, 1), (1, 2), (2, 1), (1, 2)], out
+    assert out.count("Breakpoint 3, 0x") == 1, out
+
+
+def test_harts_that_store_to_one_word_are_met_both_ways(
+    gdb: Callable[..., Ended], tmp_path: Path
+) -> None:
+    """Every change of a word that two threads change: backward, the same as forward."""
+    there, back = "continue\n" * 20, "reverse-continue\n" * 20
+    script = f"watch shared\n{there}{back}"
+    out = gdb(script, "--harts", "3", "--", build(THREADS, tmp_path)).stdout
+    met = changes(out)
+    assert len(met) == 40, out
+    assert all(new == old for (_, new), (old, _) in pairwise(met)), out
+    assert all(new - old in (1, 2) for old, new in met[:20]), out
+    assert met[20:] == [(new, old) for old, new in reversed(met[:20])], out
 
 
 def test_steps_of_one_thread_among_others_that_contend(

@@ -11,7 +11,7 @@ use super::session::{Poll, Position, Session};
 use super::view;
 use crate::error::Error;
 use crate::machine::{Next, Pause};
-use crate::stepping::{Hit, Touch};
+use crate::stepping::Touch;
 
 /// How far the machine runs between two looks at whoever may interrupt it, in moments.
 pub(super) const STRIDE: u64 = 1 << 21;
@@ -35,13 +35,8 @@ pub(super) enum Goal {
 pub(super) enum Stop {
     /// Before the instruction at a breakpoint.
     Breakpoint,
-    /// A watched address was touched, by an instruction or by the `kernel`: behind that, or before it if time
-    /// goes back.
-    Watch {
-        address: u64,
-        touch: Touch,
-        kernel: bool,
-    },
+    /// A watched address is touched next: going forward before that, going back behind it.
+    Watch { address: u64, touch: Touch },
     /// A thread has made its step.
     Stepped,
     /// Somebody wanted it.
@@ -59,10 +54,14 @@ pub(super) enum Stop {
 impl<D: Design> Session<D> {
     /// Goes forward.
     pub fn advance(&mut self, goal: Goal, poll: Poll) -> Result<Stop, Error> {
+        self.keep_reported(false);
         if let [one] = self.only[..]
             && view::pc_of(self.machine(), one).is_some()
         {
             self.thread = one;
+        }
+        if let Some(stop) = self.step_over_access(goal, false)? {
+            return Ok(stop);
         }
         if let Some(stop) = self.leave_end()? {
             return Ok(stop);
@@ -175,23 +174,17 @@ impl<D: Design> Session<D> {
         before: Option<&Head<D>>,
     ) -> Result<Option<Stop>, Error> {
         let from = round.before + close.unwrap_or(0);
-        let wanted = |met: &&Met| met.moment >= from && self.may_stop(met.thread);
-        if let Some(&Met {
-            moment,
-            thread,
-            hit,
-        }) = round.hits.iter().find(wanted)
-        {
-            if moment + 1 != self.head.moment() {
-                if let Some(before) = before.filter(|head| head.moment() <= moment) {
-                    self.head = before.clone();
-                }
-                let life = self.life;
-                let moment = moment + 1;
-                self.go(Position { life, moment })?;
+        let life = self.life;
+        let wanted = |met: &&Met| {
+            met.moment >= from && self.may_stop(met.thread) && !self.is_reported(life, met.moment)
+        };
+        if let Some(&met) = round.hits.iter().find(wanted) {
+            let moment = met.moment;
+            if let Some(before) = before.filter(|head| head.moment() <= moment) {
+                self.head = before.clone();
             }
-            self.thread = thread;
-            return Ok(Some(self.watch_stop(hit)));
+            self.go(Position { life, moment })?;
+            return Ok(Some(self.watch_stop(life, met)));
         }
         match round.pause {
             Some(Pause::Finished) => return self.finished().map(Some),
@@ -274,10 +267,7 @@ impl<D: Design> Session<D> {
         };
         let (from, watched) = (self.inside, self.may_stop(thread));
         for (index, address) in (0..).zip(&addresses).skip(from as usize) {
-            let hit = hits.iter().find(|(at, _)| index > from && *at + 1 == index);
-            let stop = if let (Some((_, hit)), true) = (hit, watched) {
-                Some(self.watch_stop(*hit))
-            } else if index > from && steps_at(goal, thread, *address) {
+            let stop = if index > from && steps_at(goal, thread, *address) {
                 Some(Stop::Stepped)
             } else if watched
                 && self.stops.breakpoints.contains(address)
@@ -293,17 +283,22 @@ impl<D: Design> Session<D> {
                 self.thread = thread;
                 return Some(stop);
             }
+            let (life, moment) = (self.life, self.head.moment() + index);
+            let hit = hits.iter().find(|(at, _)| *at == index);
+            if let Some(&(_, hit)) = hit
+                && watched
+                && !self.is_reported(life, moment)
+                && self.stand_inside(index)
+            {
+                let met = Met {
+                    moment,
+                    thread,
+                    hit,
+                };
+                return Some(self.watch_stop(life, met));
+            }
         }
         None
-    }
-
-    pub fn watch_stop(&self, hit: Hit) -> Stop {
-        let watch = self.stops.watches[hit.watch];
-        Stop::Watch {
-            address: watch.start,
-            touch: watch.touch,
-            kernel: hit.kernel,
-        }
     }
 }
 

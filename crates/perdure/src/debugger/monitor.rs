@@ -176,6 +176,7 @@ impl<D: Design> Session<D> {
     }
 
     fn go_to(&mut self, to: &str, poll: Poll) -> Result<String, Error> {
+        self.reported = None;
         if let Some(&position) = self.bookmarks.get(to) {
             self.go(position)?;
             return Ok(self.told_where());

@@ -18,6 +18,7 @@ use super::head::{Head, NEVER, Reach};
 use super::life::{Cut, Life};
 use super::output::Printer;
 use super::view;
+use super::watched::Access;
 use crate::error::Error;
 use crate::machine::{Machine, Next, Pause};
 use crate::request::Prepared;
@@ -65,6 +66,8 @@ pub(super) struct Session<D: Design> {
     pub stops: Arc<Stops>,
     /// The threads that the client lets go on where these are not all: the others run, too, but stop nowhere.
     pub only: Vec<u32>,
+    /// The access that a watch point stopped at last, until that is of no interest.
+    pub reported: Option<Access>,
     /// The thread that stopped last.
     pub thread: u32,
     /// The program that is debugged: what runs another one stops nowhere.
@@ -105,6 +108,7 @@ impl<D: Design> Session<D> {
             near: BTreeMap::new(),
             stops: Arc::default(),
             only: Vec::new(),
+            reported: None,
             thread: 0,
             program: String::new(),
             bookmarks: BTreeMap::new(),
