@@ -334,6 +334,33 @@ continue
     assert out.count("begin\n") == 1 and out.count("sum ") == 1
 
 
+def test_a_cut_before_its_life_begins_is_refused(gdb: Callable[..., Ended], tmp_path: Path) -> None:
+    """By the command and by the option, with the life's first cycle; the past is still there."""
+    program = build(SOURCE, tmp_path)
+    few = ("--set", "epoch.instructions=2000")
+    script = """
+perdure goto 600000
+perdure cut
+perdure cut 5
+perdure lives
+"""
+    out = gdb(script, *few, "--", program, "200000").stdout
+    found = re.search(r"cut 5: life 2 begins at cycle (\d+)", out)
+    assert found is not None and int(found[1]) > 5, out
+    assert "cut at cycle 5\n" not in out and "not lived to its end yet" in out
+    script = """
+continue
+continue
+perdure where
+reverse-stepi
+perdure cut
+perdure where
+"""
+    out = gdb(script, *few, "--cut", "600000", "--cut", "5", "--", program, "200000").stdout
+    refused = r"the cut at cycle 5 was to end life 2, which begins at cycle \d{4,}, after the cut"
+    assert re.search(refused, out) and "life 1, " in out and "life 2, " in out, out
+
+
 def test_what_would_survive_and_who_wrote_it(gdb: Callable[..., Ended], tmp_path: Path) -> None:
     """A line that was cleaned survives, its neighbour does not, and the program starts again."""
     (tmp_path / "pools").mkdir()

@@ -103,10 +103,12 @@ impl<D: Design> Session<D> {
                 Ok(Some(Stop::Exited(status, signal)))
             }
             Some(End::Failed(words)) => Ok(Some(Stop::HistoryEnds(words))),
-            Some(End::Cut(_)) => {
-                self.enter_next_life()?;
-                Ok(None)
-            }
+            Some(End::Cut(_)) => match self.enter_next_life() {
+                Ok(_) => Ok(None),
+                // There is no life behind this cut: the past is still there.
+                Err(Error::Request(words)) => Ok(Some(Stop::HistoryEnds(words))),
+                Err(error) => Err(error),
+            },
             None => Ok(None),
         }
     }
