@@ -301,6 +301,24 @@ perdure harts
     assert "hart 2: cycle" in out
 
 
+def test_a_bookmark_remembers_its_thread(gdb: Callable[..., Ended], tmp_path: Path) -> None:
+    """What is told there is what was told when it was made, though another thread was looked at."""
+    script = """
+break bump if shared > 20
+continue
+delete
+perdure bookmark q
+perdure goto start
+perdure goto q
+print who > 0
+"""
+    out = gdb(script, "--harts", "3", "--", build(THREADS, tmp_path)).stdout
+    (made,) = re.findall(r"^bookmark q: (.*)$", out, re.MULTILINE)
+    assert re.search(r": thread [23] on hart", made), out
+    assert out.count(f"\n{made}\n") == 1, out
+    assert "$1 = 1" in out, out
+
+
 def test_a_cut_in_the_middle_and_the_life_after_it(
     gdb: Callable[..., Ended], tmp_path: Path
 ) -> None:

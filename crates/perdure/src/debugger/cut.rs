@@ -42,7 +42,7 @@ impl<D: Design> Session<D> {
         self.lives.truncate(self.life + 1);
         let life = self.life;
         self.bookmarks
-            .retain(|_, at| *at <= Position { life, moment });
+            .retain(|_, (at, _)| *at <= Position { life, moment });
         let own = &mut self.lives[self.life];
         own.forget_after(moment);
         own.planned = Some(cut);

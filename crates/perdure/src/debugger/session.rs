@@ -72,7 +72,8 @@ pub(super) struct Session<D: Design> {
     pub thread: u32,
     /// The program that is debugged: what runs another one stops nowhere.
     pub program: String,
-    pub bookmarks: BTreeMap<String, Position>,
+    /// By name, with the thread that was looked at.
+    pub bookmarks: BTreeMap<String, (Position, u32)>,
     pub printer: Printer,
     /// Copies of a life that are kept at most.
     pub most: usize,
