@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
@@ -37,6 +38,43 @@ int main(int argc, char **argv) {
     return 3;
 }
 """
+
+
+THREADS = r"""
+#include <pthread.h>
+#include <stdio.h>
+int shared;
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+__attribute__((noinline)) void bump(int who) {
+    pthread_mutex_lock(&lock);
+    shared += who;
+    pthread_mutex_unlock(&lock);
+}
+void *run(void *given) {
+    for (int i = 0; i < 50; i++)
+        bump((int)(long)given);
+    return 0;
+}
+int main(void) {
+    pthread_t threads[2];
+    for (long i = 0; i < 2; i++)
+        pthread_create(&threads[i], 0, run, (void *)(i + 1));
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], 0);
+    printf("%d\n", shared);
+    return 0;
+}
+"""
+
+
+def symbol(program: Path, name: str) -> int:
+    """The address of a function or of an object of a program's."""
+    listed = subprocess.run(
+        ["riscv64-linux-gnu-nm", program], capture_output=True, text=True, check=True
+    ).stdout
+    found = re.search(rf"^([0-9a-f]+) \w {name}$", listed, re.MULTILINE)
+    assert found is not None, name
+    return int(found[1], 16)
 
 
 def build(source: str, folder: Path) -> Path:

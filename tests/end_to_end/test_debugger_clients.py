@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from conftest import PATIENCE_SECONDS
-from debugged import SOURCE, build, connected, listening
+from debugged import SOURCE, THREADS, build, connected, listening, symbol
 
 
 def asked(client: socket.socket, packet: str) -> str:
@@ -33,7 +33,8 @@ def asked(client: socket.socket, packet: str) -> str:
         client.sendall(b"+")
         answer = text.decode("latin-1").lstrip("+")[1:-3]
         if not (answer.startswith("O") and answer != "OK"):
-            return answer
+            # "0*,": the character before it stands 15 times more, as the one behind it says.
+            return re.sub(r"(.)\*(.)", lambda run: run[1] * (ord(run[2]) - 28), answer)
 
 
 def test_a_client_may_send_anything_and_another_one_finds_the_session(tmp_path: Path) -> None:
@@ -52,6 +53,50 @@ def test_a_client_may_send_anything_and_another_one_finds_the_session(tmp_path: 
         assert asked(again, "?").startswith("T05thread:")
         assert asked(again, "g") == before
         again.close()
+
+
+def register(client: socket.socket, thread: str, number: int) -> int:
+    """A register of a thread's."""
+    assert asked(client, f"Hg{thread}") == "OK"
+    return int.from_bytes(bytes.fromhex(asked(client, f"p{number:x}")), "little")
+
+
+def test_a_client_that_leaves_its_watch_points_set_meets_each_store_once(tmp_path: Path) -> None:
+    """The stop is before the store going forward, and behind it going back."""
+    program = build(SOURCE, tmp_path)
+    counter = symbol(program, "counter")
+    with listening("--", program, "1000", cwd=tmp_path) as (client, _):
+        asked(client, "qSupported:multiprocess+")
+        assert asked(client, f"Z2,{counter:x},8") == "OK"
+        met = []
+        for packet in ["vCont;c", "vCont;c", "vCont;c", "bc", "bc"]:
+            stop = asked(client, packet)
+            assert re.search(rf"watch:0*{counter:x};", stop), stop
+            value = int.from_bytes(bytes.fromhex(asked(client, f"m{counter:x},8")), "little")
+            met.append((register(client, "p1.1", 32), value))
+        (store,) = {pc for pc, _ in met[:3]}
+        (behind,) = {pc for pc, _ in met[3:]}
+        assert store < behind <= store + 4
+        # Before the stores of 1, 2 and 3; back, behind those of 2 and 1.
+        assert [value for _, value in met] == [0, 1, 2, 2, 1]
+
+
+def test_one_thread_that_goes_on_is_the_one_that_stops(tmp_path: Path) -> None:
+    """Whoever else comes to a breakpoint meanwhile is not told of."""
+    four = THREADS.replace("threads[2]", "threads[4]").replace("i < 2", "i < 4")
+    program = build(four, tmp_path)
+    with listening("--harts", "4", "--", program, cwd=tmp_path) as (client, _):
+        asked(client, "qSupported:multiprocess+;swbreak+")
+        bump = symbol(program, "bump")
+        assert asked(client, f"Z0,{bump:x},2") == "OK"
+        first, second = (asked(client, "vCont;c").split(";")[0] for _ in range(2))
+        assert first != second
+        thread = second.removeprefix("T05thread:")
+        alone = [asked(client, f"vCont;c:{thread}").split(";")[0] for _ in range(5)]
+        assert alone == [second] * 5
+        # All together, the others are met as well.
+        together = {asked(client, "vCont;c").split(";")[0] for _ in range(60)}
+        assert len(together) > 1
 
 
 def test_a_long_way_is_interrupted(tmp_path: Path) -> None:

@@ -9,37 +9,33 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from conftest import Command, Ended
-from debugged import SOURCE, build
+from debugged import SOURCE, THREADS, build
 
-THREADS = r"""
+CONTENDED = r"""
 #include <pthread.h>
-#include <stdio.h>
-int shared;
+#define LOCK pthread_mutex_lock(&lock)
+#define UNLOCK pthread_mutex_unlock(&lock)
+long shared;
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-__attribute__((noinline)) void bump(int who) {
-    pthread_mutex_lock(&lock);
-    shared += who;
-    pthread_mutex_unlock(&lock);
-}
 void *run(void *given) {
-    for (int i = 0; i < 50; i++)
-        bump((int)(long)given);
-    return 0;
+    for (int i = 0; i < 300; i++) { LOCK; shared++; UNLOCK; }
+    return given;
 }
 int main(void) {
-    pthread_t threads[2];
-    for (long i = 0; i < 2; i++)
-        pthread_create(&threads[i], 0, run, (void *)(i + 1));
-    for (int i = 0; i < 2; i++)
+    pthread_t threads[4];
+    for (long i = 0; i < 4; i++)
+        pthread_create(&threads[i], 0, run, 0);
+    for (int i = 0; i < 4; i++)
         pthread_join(threads[i], 0);
-    printf("%d\n", shared);
     return 0;
 }
 """
+"""Four threads that all are in the same line, which gdb steps by breakpoints."""
 
 POOL = r"""
 #include <fcntl.h>
@@ -69,6 +65,20 @@ int main(void) {
 }
 """
 """Cleans the first line (`cbo.clean`) and not the second."""
+
+STORES = r"""
+long word;
+__attribute__((noinline)) void store(void) {
+    asm volatile("li t1, 1\n\tli t2, 2\n\tli t3, 3\n\t"
+                 "sd t1, 0(%0)\n\tsd t2, 0(%0)\n\tsd t3, 0(%0)\n\tnop\n\tnop"
+                 ::"r"(&word) : "t1", "t2", "t3", "memory");
+}
+int main(void) {
+    store();
+    return 0;
+}
+"""
+"""Three stores to one word, one right behind the other."""
 
 PIPES = r"""
 #include <pthread.h>
@@ -150,6 +160,103 @@ reverse-continue
     assert "/* here */" in out
 
 
+def changes(text: str) -> list[tuple[int, int]]:
+    """The old and the new value of each stop at a watch point."""
+    found = re.findall(r"^Old value = (\d+)\nNew value = (\d+)$", text, re.MULTILINE)
+    return [(int(old), int(new)) for old, new in found]
+
+
+@pytest.mark.parametrize("ways", ["continue", "stepi"])
+def test_no_store_to_a_watched_word_is_passed(
+    gdb: Callable[..., Ended], tmp_path: Path, ways: str
+) -> None:
+    """Each of three stores is met both ways, right behind it and right before it."""
+    script = f"""
+break store
+continue
+watch word
+continue
+echo <here>\\n
+perdure hash
+print $pc
+{ways}
+print $pc
+{ways}
+print $pc
+reverse-{ways}
+print $pc
+reverse-{ways}
+print $pc
+perdure hash
+perdure wrote word
+reverse-{ways}
+print $pc
+"""
+    ended = gdb(script, "--", build(STORES, tmp_path))
+    out = ended.stdout
+    there, back = [(0, 1), (1, 2), (2, 3)], [(3, 2), (2, 1), (1, 0)]
+    assert changes(out) == there + back, out
+    places = [
+        int(at, 16) for at in re.findall(r"^\$\d+ = .*(0x[0-9a-f]+) <store", out, re.MULTILINE)
+    ]
+    second = places[0]
+    assert [at - second for at in places] == [0, 4, 8, 4, 0, -4], out
+    first, again = hashes(out)
+    assert first == again
+    assert f"at {second - 4:#x} <store+" in out
+
+
+def test_a_breakpoint_at_a_watched_store_is_met_as_well(
+    gdb: Callable[..., Ended], tmp_path: Path
+) -> None:
+    """Both ways; the store is met besides."""
+    script = """
+break store
+continue
+watch word
+continue
+eval "break *%lu", (long)$pc
+continue
+reverse-continue
+continue
+"""
+    out = gdb(script, "--", build(STORES, tmp_path)).stdout
+    assert changes(out) == [(0, 1), (1, 2), (2, 1), (1, 2)], out
+    assert out.count("Breakpoint 3, 0x") == 1, out
+
+
+def test_harts_that_store_to_one_word_are_met_both_ways(
+    gdb: Callable[..., Ended], tmp_path: Path
+) -> None:
+    """Every change of a word that two threads change: backward, the same as forward."""
+    there, back = "continue\n" * 20, "reverse-continue\n" * 20
+    script = f"watch shared\n{there}{back}"
+    out = gdb(script, "--harts", "3", "--", build(THREADS, tmp_path)).stdout
+    met = changes(out)
+    assert len(met) == 40, out
+    assert all(new == old for (_, new), (old, _) in pairwise(met)), out
+    assert all(new - old in (1, 2) for old, new in met[:20]), out
+    assert met[20:] == [(new, old) for old, new in reversed(met[:20])], out
+
+
+def test_steps_of_one_thread_among_others_that_contend(
+    gdb: Callable[..., Ended], tmp_path: Path
+) -> None:
+    """A thread is stepped over a breakpoint alone; gdb is told of no other one's stop."""
+    script = "break run\ncontinue\ndelete\nnext\nnext\nnext\nprint 40 + 2\n"
+    out = gdb(script, "--harts", "4", "--", build(CONTENDED, tmp_path)).stdout
+    assert "internal-error" not in out and "= 42" in out, out
+
+
+def test_the_session_is_killed_and_the_script_goes_on(
+    gdb: Callable[..., Ended], tmp_path: Path
+) -> None:
+    """The command `kill` ends the session, and nothing else."""
+    ended = gdb("kill\necho still here\\n\n", "--", build(SOURCE, tmp_path))
+    assert "[Inferior 1 (process 1) killed]\nstill here" in ended.stdout, ended.stdout
+    assert ended.status == 0
+
+
 def test_the_end_can_be_left_again_and_output_comes_once(
     gdb: Callable[..., Ended], command: Command, tmp_path: Path
 ) -> None:
@@ -194,6 +301,24 @@ perdure harts
     assert "hart 2: cycle" in out
 
 
+def test_a_bookmark_remembers_its_thread(gdb: Callable[..., Ended], tmp_path: Path) -> None:
+    """What is told there is what was told when it was made, though another thread was looked at."""
+    script = """
+break bump if shared > 20
+continue
+delete
+perdure bookmark q
+perdure goto start
+perdure goto q
+print who > 0
+"""
+    out = gdb(script, "--harts", "3", "--", build(THREADS, tmp_path)).stdout
+    (made,) = re.findall(r"^bookmark q: (.*)$", out, re.MULTILINE)
+    assert re.search(r": thread [23] on hart", made), out
+    assert out.count(f"\n{made}\n") == 1, out
+    assert "$1 = 1" in out, out
+
+
 def test_a_cut_in_the_middle_and_the_life_after_it(
     gdb: Callable[..., Ended], tmp_path: Path
 ) -> None:
@@ -225,6 +350,33 @@ continue
     assert "ended by a power cut" in out and "life 2" in out
     assert "the program exits with status 3 next" in out
     assert out.count("begin\n") == 1 and out.count("sum ") == 1
+
+
+def test_a_cut_before_its_life_begins_is_refused(gdb: Callable[..., Ended], tmp_path: Path) -> None:
+    """By the command and by the option, with the life's first cycle; the past is still there."""
+    program = build(SOURCE, tmp_path)
+    few = ("--set", "epoch.instructions=2000")
+    script = """
+perdure goto 600000
+perdure cut
+perdure cut 5
+perdure lives
+"""
+    out = gdb(script, *few, "--", program, "200000").stdout
+    found = re.search(r"cut 5: life 2 begins at cycle (\d+)", out)
+    assert found is not None and int(found[1]) > 5, out
+    assert "cut at cycle 5\n" not in out and "not lived to its end yet" in out
+    script = """
+continue
+continue
+perdure where
+reverse-stepi
+perdure cut
+perdure where
+"""
+    out = gdb(script, *few, "--cut", "600000", "--cut", "5", "--", program, "200000").stdout
+    refused = r"the cut at cycle 5 was to end life 2, which begins at cycle \d{4,}, after the cut"
+    assert re.search(refused, out) and "life 1, " in out and "life 2, " in out, out
 
 
 def test_what_would_survive_and_who_wrote_it(gdb: Callable[..., Ended], tmp_path: Path) -> None:

@@ -3,20 +3,23 @@
 //! Always true here: the past is run again, from a copy of the machine, as often as it takes; what is found
 //! there is what going forward would have found.
 
+use std::sync::Arc;
+
 use perdure_designs::Design;
 
 use super::forward::{Goal, STRIDE, Stop};
-use super::head::{Head, NEVER, Reach, Round};
+use super::head::{Head, Met, NEVER, Reach, Round};
 use super::session::{Poll, Position, Session};
 use super::view;
 use crate::error::Error;
 use crate::machine::{Next, Pause};
-use crate::stepping::Hit;
+use crate::stepping::{Hit, Stops};
 
 /// Places of a stretch that are remembered: the last is wanted, and the others if it was none.
 const REMEMBERED: usize = 16;
 
-/// A place where somebody may have wanted to stop.
+/// A place where somebody may have wanted to stop: before what happened at a moment, or behind it if a watch
+/// point has met that.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     moment: u64,
@@ -36,21 +39,29 @@ enum What {
 struct Places(Vec<Place>);
 
 impl Places {
+    /// Adds one where it belongs: they are met in another order than they lie in time.
     fn add(&mut self, moment: u64, thread: u32, what: What) {
-        if self.0.len() == REMEMBERED {
-            self.0.remove(0);
-        }
-        self.0.push(Place {
+        let key = |place: &Place| (place.moment, matches!(place.what, What::Watch(_)));
+        let place = Place {
             moment,
             thread,
             what,
-        });
+        };
+        let at = self.0.partition_point(|one| key(one) <= key(&place));
+        self.0.insert(at, place);
+        if self.0.len() > REMEMBERED {
+            self.0.remove(0);
+        }
     }
 }
 
 impl<D: Design> Session<D> {
     /// Goes backward. A range is for going forward alone, and is not looked at.
     pub fn retreat(&mut self, goal: Goal, poll: Poll) -> Result<Stop, Error> {
+        self.keep_reported(true);
+        if let Some(stop) = self.step_over_access(goal, true)? {
+            return Ok(stop);
+        }
         let began = self.position();
         let mut places = self.places_in_block(goal);
         if let Some(stop) = self.try_places(began.life, &mut places)? {
@@ -88,6 +99,18 @@ impl<D: Design> Session<D> {
         }) = places.0.pop()
         {
             let back = self.position();
+            if let What::Watch(hit) = what {
+                let met = Met {
+                    moment,
+                    thread,
+                    hit,
+                };
+                let moment = moment + 1;
+                self.go(Position { life, moment })?;
+                let stop = self.watch_stop(life, met);
+                self.choose_thread();
+                return Ok(Some(stop));
+            }
             self.go(Position { life, moment })?;
             let pc = view::pc_of(self.machine(), thread);
             let stop = match what {
@@ -97,8 +120,7 @@ impl<D: Design> Session<D> {
                     continue;
                 }
                 What::Breakpoint(_) => Stop::Breakpoint,
-                What::Watch(hit) => self.watch_stop(hit),
-                What::Step => Stop::Stepped,
+                What::Watch(_) | What::Step => Stop::Stepped,
             };
             self.thread = thread;
             self.choose_thread();
@@ -117,26 +139,29 @@ impl<D: Design> Session<D> {
             return places;
         };
         let (thread, inside, first) = (running.thread.0, self.inside, self.head.moment());
-        if let Goal::Step { thread: one, .. } = goal {
-            if one == thread && inside > 0 {
-                places.add(first + inside - 1, thread, What::Step);
-            }
-            return places;
+        if let Goal::Step { thread: one, .. } = goal
+            && one == thread
+            && inside > 0
+        {
+            places.add(first + inside - 1, thread, What::Step);
         }
         if inside == 0 || !self.is_debugged(thread) {
             return places;
         }
         let stops = self.stops.clone();
         self.head.look_for(&stops);
-        let hits = self.head.inside(inside).2;
-        let pc = self.head.machine.registers(hart).pc;
-        let addresses = view::block(&self.head.machine, running.space, pc);
-        for (index, address) in (0..inside).zip(addresses) {
-            let moment = first + index;
-            if let Some((_, hit)) = hits.iter().find(|(at, _)| *at == index) {
-                places.add(moment, thread, What::Watch(*hit));
-            } else if stops.breakpoints.contains(&address) {
-                places.add(moment, thread, What::Breakpoint(address));
+        for (index, hit) in self.head.inside(inside).2 {
+            if index < inside && !self.is_reported(self.life, first + index) {
+                places.add(first + index, thread, What::Watch(hit));
+            }
+        }
+        if goal == Goal::Stop {
+            let pc = self.head.machine.registers(hart).pc;
+            let addresses = view::block(&self.head.machine, running.space, pc);
+            for (moment, address) in (first..first + inside).zip(addresses) {
+                if stops.breakpoints.contains(&address) {
+                    places.add(moment, thread, What::Breakpoint(address));
+                }
             }
         }
         places
@@ -154,6 +179,12 @@ impl<D: Design> Session<D> {
         let mut head = self.nearest(life, start)?;
         if goal == Goal::Stop {
             head.look_for(&self.stops);
+        } else if !self.stops.watches.is_empty() {
+            let watches = self.stops.watches.clone();
+            head.look_for(&Arc::new(Stops {
+                watches,
+                ..Stops::default()
+            }));
         }
         let mut passes = false;
         let mut looked = start;
@@ -183,8 +214,15 @@ impl<D: Design> Session<D> {
             };
             let round = head.round(reach)?;
             passes = round.refused;
+            for met in round.hits.iter().filter(|met| met.moment < end) {
+                if self.runs_program(&head.machine, met.thread)
+                    && !self.is_reported(life, met.moment)
+                {
+                    places.add(met.moment, met.thread, What::Watch(met.hit));
+                }
+            }
             match goal {
-                Goal::Stop => self.note_stops(&head, &round, end, &mut places),
+                Goal::Stop => self.note_breakpoints(&head, &round, end, &mut places),
                 Goal::Step { thread, .. } if round.thread == thread => {
                     let after = view::pc_of(&head.machine, thread);
                     if head.moment() > round.before && (before.is_none() || before != after) {
@@ -200,14 +238,9 @@ impl<D: Design> Session<D> {
         Ok(Some(places))
     }
 
-    /// What a round met.
-    fn note_stops(&self, head: &Head<D>, round: &Round, end: u64, places: &mut Places) {
+    /// Breakpoints of the block that a round came back before.
+    fn note_breakpoints(&self, head: &Head<D>, round: &Round, end: u64, places: &mut Places) {
         let (thread, machine) = (round.thread, &head.machine);
-        for met in round.hits.iter().filter(|met| met.moment < end) {
-            if self.runs_program(machine, met.thread) {
-                places.add(met.moment, met.thread, What::Watch(met.hit));
-            }
-        }
         if !round.refused || !self.runs_program(machine, thread) {
             return;
         }

@@ -23,6 +23,13 @@ impl<D: Design> Session<D> {
     /// Lets the power fail at a cycle of the position's life, and goes into the life after that; what the
     /// user is told. What was ahead is forgotten.
     pub fn cut(&mut self, cycle: Cycles) -> Result<String, Error> {
+        let first = self.first_cycle(self.life)?;
+        if cycle < first {
+            return Err(Error::Request(format!(
+                "cut {cycle}: life {} begins at cycle {first}; there is nothing of it before that",
+                self.life + 1
+            )));
+        }
         let head = self.at_cycle(self.life, cycle)?;
         if head.machine.time() < cycle && head.machine.ended().is_some() {
             return Err(Error::Request(format!(
@@ -35,7 +42,7 @@ impl<D: Design> Session<D> {
         self.lives.truncate(self.life + 1);
         let life = self.life;
         self.bookmarks
-            .retain(|_, at| *at <= Position { life, moment });
+            .retain(|_, (at, _)| *at <= Position { life, moment });
         let own = &mut self.lives[self.life];
         own.forget_after(moment);
         own.planned = Some(cut);
@@ -43,6 +50,12 @@ impl<D: Design> Session<D> {
         self.forget_near();
         self.stand(head);
         self.enter_next_life()
+    }
+
+    /// When a life begins, in its own time.
+    fn first_cycle(&self, life: usize) -> Result<Cycles, Error> {
+        let start = self.lives[life].start();
+        Ok(self.nearest(life, start)?.machine.time())
     }
 
     /// Goes to where the power fails first.
@@ -72,9 +85,20 @@ impl<D: Design> Session<D> {
                 }
             };
             let began = format!("the power fails at cycle {}; {told}", cut.cycle);
+            let first = machine.time();
             let mut life = Life::new(Head::new(machine), self.most, began);
-            if self.lives.len() <= self.plan.len() {
-                life.planned = Some(self.plan[self.lives.len() - 1]);
+            life.planned = self.plan.get(self.lives.len() - 1).copied();
+            if let Some(next) = life.planned.filter(|next| next.cycle < first) {
+                let words = format!(
+                    "the cut at cycle {} was to end life {}, which begins at cycle {first}, after the cut at cycle {}: give a later one",
+                    next.cycle,
+                    self.lives.len() + 1,
+                    cut.cycle
+                );
+                // Another cut of this life is entered as if there were no plan for the next.
+                self.plan.truncate(self.lives.len() - 1);
+                self.lives[self.life].ends(moment, End::Failed(words.clone()), moment);
+                return Err(Error::Request(words));
             }
             self.lives.push(life);
         }

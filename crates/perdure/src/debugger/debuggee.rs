@@ -24,6 +24,8 @@ pub(super) trait Debuggee {
     fn read(&self, thread: u32, address: u64, bytes: &mut [u8]) -> usize;
     /// Where to stop from now on.
     fn stop_at(&mut self, stops: Stops);
+    /// Which threads may go on from now on, where these are not all: the others are not stopped for.
+    fn let_go(&mut self, only: &[u32]);
     /// Goes forward, or backward.
     fn go_on(&mut self, goal: Goal, backward: bool, poll: Poll) -> Result<Stop, Error>;
     /// Carries out a command of the monitor.
@@ -64,6 +66,10 @@ impl<D: Design> Debuggee for Session<D> {
 
     fn stop_at(&mut self, stops: Stops) {
         self.stops = Arc::new(stops);
+    }
+
+    fn let_go(&mut self, only: &[u32]) {
+        self.only = only.to_vec();
     }
 
     fn go_on(&mut self, goal: Goal, backward: bool, poll: Poll) -> Result<Stop, Error> {

@@ -11,7 +11,7 @@ use super::session::{Poll, Position, Session};
 use super::view;
 use crate::error::Error;
 use crate::machine::{Next, Pause};
-use crate::stepping::{Hit, Touch};
+use crate::stepping::Touch;
 
 /// How far the machine runs between two looks at whoever may interrupt it, in moments.
 pub(super) const STRIDE: u64 = 1 << 21;
@@ -35,13 +35,8 @@ pub(super) enum Goal {
 pub(super) enum Stop {
     /// Before the instruction at a breakpoint.
     Breakpoint,
-    /// A watched address was touched, by an instruction or by the `kernel`: behind that, or before it if time
-    /// goes back.
-    Watch {
-        address: u64,
-        touch: Touch,
-        kernel: bool,
-    },
+    /// A watched address is touched next: going forward before that, going back behind it.
+    Watch { address: u64, touch: Touch },
     /// A thread has made its step.
     Stepped,
     /// Somebody wanted it.
@@ -59,6 +54,15 @@ pub(super) enum Stop {
 impl<D: Design> Session<D> {
     /// Goes forward.
     pub fn advance(&mut self, goal: Goal, poll: Poll) -> Result<Stop, Error> {
+        self.keep_reported(false);
+        if let [one] = self.only[..]
+            && view::pc_of(self.machine(), one).is_some()
+        {
+            self.thread = one;
+        }
+        if let Some(stop) = self.step_over_access(goal, false)? {
+            return Ok(stop);
+        }
         if let Some(stop) = self.leave_end()? {
             return Ok(stop);
         }
@@ -99,10 +103,12 @@ impl<D: Design> Session<D> {
                 Ok(Some(Stop::Exited(status, signal)))
             }
             Some(End::Failed(words)) => Ok(Some(Stop::HistoryEnds(words))),
-            Some(End::Cut(_)) => {
-                self.enter_next_life()?;
-                Ok(None)
-            }
+            Some(End::Cut(_)) => match self.enter_next_life() {
+                Ok(_) => Ok(None),
+                // There is no life behind this cut: the past is still there.
+                Err(Error::Request(words)) => Ok(Some(Stop::HistoryEnds(words))),
+                Err(error) => Err(error),
+            },
             None => Ok(None),
         }
     }
@@ -170,23 +176,17 @@ impl<D: Design> Session<D> {
         before: Option<&Head<D>>,
     ) -> Result<Option<Stop>, Error> {
         let from = round.before + close.unwrap_or(0);
-        let wanted = |met: &&Met| met.moment >= from && self.is_debugged(met.thread);
-        if let Some(&Met {
-            moment,
-            thread,
-            hit,
-        }) = round.hits.iter().find(wanted)
-        {
-            if moment + 1 != self.head.moment() {
-                if let Some(before) = before.filter(|head| head.moment() <= moment) {
-                    self.head = before.clone();
-                }
-                let life = self.life;
-                let moment = moment + 1;
-                self.go(Position { life, moment })?;
+        let life = self.life;
+        let wanted = |met: &&Met| {
+            met.moment >= from && self.may_stop(met.thread) && !self.is_reported(life, met.moment)
+        };
+        if let Some(&met) = round.hits.iter().find(wanted) {
+            let moment = met.moment;
+            if let Some(before) = before.filter(|head| head.moment() <= moment) {
+                self.head = before.clone();
             }
-            self.thread = thread;
-            return Ok(Some(self.watch_stop(hit)));
+            self.go(Position { life, moment })?;
+            return Ok(Some(self.watch_stop(life, met)));
         }
         match round.pause {
             Some(Pause::Finished) => return self.finished().map(Some),
@@ -201,7 +201,7 @@ impl<D: Design> Session<D> {
             _ => {}
         }
         let Goal::Step { thread, range } = goal else {
-            return Ok(None);
+            return Ok(self.has_arrived(round));
         };
         let Some(pc) = view::pc_of(&self.head.machine, thread) else {
             return Ok(None); // It is gone: the others go on.
@@ -213,6 +213,25 @@ impl<D: Design> Session<D> {
             self.thread = thread;
         }
         Ok(stepped.then_some(Stop::Stepped))
+    }
+
+    /// Whether the only thread that the client lets go on has come to a breakpoint in a round: gdb steps one
+    /// over a breakpoint like this. Nobody stops for the others meanwhile, so they are not waited for.
+    fn has_arrived(&mut self, round: &Round) -> Option<Stop> {
+        let Next::Instructions { hart } = round.did else {
+            return None;
+        };
+        let running = self.head.machine.running(hart)?;
+        let pc = self.head.machine.registers(hart).pc;
+        let alone = self.only == [round.thread] && running.thread.0 == round.thread;
+        let arrived = alone
+            && self.head.moment() > round.before
+            && self.may_stop(round.thread)
+            && self.stops.breakpoints.contains(&pc);
+        if arrived {
+            self.thread = round.thread;
+        }
+        arrived.then_some(Stop::Breakpoint)
     }
 
     /// The programs are over: stands where that can still be looked at.
@@ -248,12 +267,9 @@ impl<D: Design> Session<D> {
         } else {
             self.head.inside(u64::MAX).2
         };
-        let (from, watched) = (self.inside, self.is_debugged(thread));
+        let (from, watched) = (self.inside, self.may_stop(thread));
         for (index, address) in (0..).zip(&addresses).skip(from as usize) {
-            let hit = hits.iter().find(|(at, _)| index > from && *at + 1 == index);
-            let stop = if let (Some((_, hit)), true) = (hit, watched) {
-                Some(self.watch_stop(*hit))
-            } else if index > from && steps_at(goal, thread, *address) {
+            let stop = if index > from && steps_at(goal, thread, *address) {
                 Some(Stop::Stepped)
             } else if watched
                 && self.stops.breakpoints.contains(address)
@@ -269,17 +285,22 @@ impl<D: Design> Session<D> {
                 self.thread = thread;
                 return Some(stop);
             }
+            let (life, moment) = (self.life, self.head.moment() + index);
+            let hit = hits.iter().find(|(at, _)| *at == index);
+            if let Some(&(_, hit)) = hit
+                && watched
+                && !self.is_reported(life, moment)
+                && self.stand_inside(index)
+            {
+                let met = Met {
+                    moment,
+                    thread,
+                    hit,
+                };
+                return Some(self.watch_stop(life, met));
+            }
         }
         None
-    }
-
-    pub fn watch_stop(&self, hit: Hit) -> Stop {
-        let watch = self.stops.watches[hit.watch];
-        Stop::Watch {
-            address: watch.start,
-            touch: watch.touch,
-            kernel: hit.kernel,
-        }
     }
 }
 

@@ -19,6 +19,7 @@ use super::life::Cut;
 use super::monitor::number;
 use super::session::{Poll, Position, Session};
 use super::view;
+use super::watched::Access;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::stepping::{Stops, Touch, WatchPoint};
@@ -217,10 +218,15 @@ impl<D: Design> Session<D> {
             .executable_of_thread(thread)
             .map(str::to_owned);
         self.program = own.unwrap_or_else(|| program.clone());
+        let reported = self.reported.take();
         let found = self.retreat(Goal::Stop, poll);
         (self.stops, self.program) = (stops, program);
+        let met = std::mem::replace(&mut self.reported, reported);
         let told = match found {
-            Ok(Stop::Watch { kernel, .. }) => self.told_store(&range, kernel, began, now),
+            Ok(Stop::Watch { .. }) => match met {
+                Some(access) => self.told_store(&range, access, began, now),
+                None => Err(Error::Defect("a watch point that met nothing".into())),
+            },
             Ok(Stop::Interrupted) => Ok("interrupted".into()),
             Ok(_) => Ok(format!(
                 "{}: nobody has changed anything there; what is there was there at the start",
@@ -234,14 +240,18 @@ impl<D: Design> Session<D> {
         told
     }
 
-    /// What there is to say of the store that comes next.
+    /// Goes to before a store; what there is to say of it.
     fn told_store(
         &mut self,
         range: &Range,
-        kernel: bool,
+        store: Access,
         until: Position,
         now: Cycles,
     ) -> Result<String, Error> {
+        let kernel = store.kernel;
+        self.go(store.at)?;
+        self.thread = store.thread;
+        self.choose_thread();
         let position = self.position();
         let cycle = self.cycle();
         let machine = self.machine();

@@ -2,8 +2,9 @@
 //!
 //! [`head`] is a machine that is driven, and counts; [`life`] keeps copies of one along its time;
 //! [`session`] is a time line of lives and the position on it; [`forward`], [`backward`] and [`cut`] move
-//! that; [`view`] is what is seen there; [`monitor`] and [`memory_commands`] answer what gdb does not know to
-//! ask; [`remote`] speaks gdb's protocol and [`server`] has the socket. The engine is [`crate::stepping`].
+//! that, and [`watched`] says where a watch point stops it; [`view`] is what is seen there; [`monitor`] and
+//! [`memory_commands`] answer what gdb does not know to ask; [`remote`] speaks gdb's protocol and [`server`]
+//! has the socket. The engine is [`crate::stepping`].
 //!
 //! Always true: the run that is debugged is the run that nobody debugs, cycle by cycle.
 
@@ -22,6 +23,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod view;
+mod watched;
 
 use perdure_designs::Design;
 use serde_json::{Value, json};

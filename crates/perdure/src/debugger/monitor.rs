@@ -176,8 +176,11 @@ impl<D: Design> Session<D> {
     }
 
     fn go_to(&mut self, to: &str, poll: Poll) -> Result<String, Error> {
-        if let Some(&position) = self.bookmarks.get(to) {
+        self.reported = None;
+        if let Some(&(position, thread)) = self.bookmarks.get(to) {
             self.go(position)?;
+            self.thread = thread;
+            self.choose_thread();
             return Ok(self.told_where());
         }
         match to {
@@ -253,7 +256,7 @@ impl<D: Design> Session<D> {
         };
         let name = name.map(str::to_owned).or_else(free).unwrap_or_default();
         let position = self.position();
-        self.bookmarks.insert(name.clone(), position);
+        self.bookmarks.insert(name.clone(), (position, self.thread));
         format!("bookmark {name}: {}", self.told_where())
     }
 
@@ -261,10 +264,13 @@ impl<D: Design> Session<D> {
         if self.bookmarks.is_empty() {
             return "there are no bookmarks; monitor bookmark makes one".into();
         }
-        let lines = self
-            .bookmarks
-            .iter()
-            .map(|(name, at)| format!("{name}: life {}, moment {}\n", at.life + 1, at.moment));
+        let lines = self.bookmarks.iter().map(|(name, (at, thread))| {
+            format!(
+                "{name}: life {}, moment {}, thread {thread}\n",
+                at.life + 1,
+                at.moment
+            )
+        });
         lines.collect()
     }
 

@@ -18,6 +18,7 @@ use super::head::{Head, NEVER, Reach};
 use super::life::{Cut, Life};
 use super::output::Printer;
 use super::view;
+use super::watched::Access;
 use crate::error::Error;
 use crate::machine::{Machine, Next, Pause};
 use crate::request::Prepared;
@@ -63,11 +64,16 @@ pub(super) struct Session<D: Design> {
     /// Copies near the position, of the same life.
     near: BTreeMap<u64, Head<D>>,
     pub stops: Arc<Stops>,
+    /// The threads that the client lets go on where these are not all: the others run, too, but stop nowhere.
+    pub only: Vec<u32>,
+    /// The access that a watch point stopped at last, until that is of no interest.
+    pub reported: Option<Access>,
     /// The thread that stopped last.
     pub thread: u32,
     /// The program that is debugged: what runs another one stops nowhere.
     pub program: String,
-    pub bookmarks: BTreeMap<String, Position>,
+    /// By name, with the thread that was looked at.
+    pub bookmarks: BTreeMap<String, (Position, u32)>,
     pub printer: Printer,
     /// Copies of a life that are kept at most.
     pub most: usize,
@@ -102,6 +108,8 @@ impl<D: Design> Session<D> {
             shown: None,
             near: BTreeMap::new(),
             stops: Arc::default(),
+            only: Vec::new(),
+            reported: None,
             thread: 0,
             program: String::new(),
             bookmarks: BTreeMap::new(),
@@ -119,7 +127,15 @@ impl<D: Design> Session<D> {
         self.runs_program(&self.head.machine, thread)
     }
 
-    /// The same, in a machine at another time.
+    /// Whether what a thread meets going forward is a stop: it is debugged, and the client has let it go on,
+    /// or all that it has let go on are gone.
+    pub fn may_stop(&self, thread: u32) -> bool {
+        let lives = |one: &u32| view::pc_of(&self.head.machine, *one).is_some();
+        self.is_debugged(thread)
+            && (self.only.is_empty() || self.only.contains(&thread) || !self.only.iter().any(lives))
+    }
+
+    /// The same as [`Self::is_debugged`], in a machine at another time.
     pub fn runs_program(&self, machine: &Machine<D>, thread: u32) -> bool {
         let executable = machine.kernel().executable_of_thread(thread);
         executable.is_some_and(|executable| executable == self.program)

@@ -90,9 +90,13 @@ pub(super) fn serve(
                 let reason = with_thread(&remote, Signal::SIGINT);
                 interrupt.interrupt_handled(&mut remote, Some(reason))
             }
-            GdbStubStateMachine::Disconnected(gone) => {
+            GdbStubStateMachine::Disconnected(mut gone) => {
                 return Ok(match gone.get_reason() {
-                    DisconnectReason::Kill => Left::Killed,
+                    DisconnectReason::Kill => {
+                        // gdb waits for the answer; one that is gone is none the worse without it.
+                        let _ = gone.borrow_conn().send("OK");
+                        Left::Killed
+                    }
                     DisconnectReason::Disconnect => Left::Gone,
                     DisconnectReason::TargetExited(_) | DisconnectReason::TargetTerminated(_) => {
                         Left::Ended(status)
@@ -123,6 +127,9 @@ enum Went {
 fn go_on(remote: &mut Remote, wire: &mut Wire, ends: &dyn Fn() -> bool) -> Result<Went, Error> {
     let (goal, backward) = (remote.goal, remote.backward);
     let mut poll = || ends() || wire.has_news();
+    remote
+        .session
+        .let_go(if remote.locked { &remote.named } else { &[] });
     let stop = remote.session.go_on(goal, backward, &mut poll)?;
     if stop != Stop::Interrupted {
         let told = words(&stop).map_or(Ok(()), |words| wire.tell(&words));

@@ -48,6 +48,9 @@ pub(super) struct Remote<'s> {
     /// What the next resumption is.
     pub goal: Goal,
     pub backward: bool,
+    /// The threads that it names, and whether no others are to go on.
+    pub named: Vec<u32>,
+    pub locked: bool,
     /// Open files of the guest.
     pub(super) files: Vec<Option<Arc<[u8]>>>,
     /// Whether the server is to end, for long commands.
@@ -64,6 +67,8 @@ impl<'s> Remote<'s> {
             watches: Vec::new(),
             goal: Goal::Stop,
             backward: false,
+            named: Vec::new(),
+            locked: false,
             files: Vec::new(),
             ends,
         };
@@ -248,10 +253,16 @@ impl MultiThreadResume for Remote<'_> {
 
     fn clear_resume_actions(&mut self) -> Result<(), Self::Error> {
         (self.goal, self.backward) = (Goal::Stop, false);
+        (self.named, self.locked) = (Vec::new(), false);
         Ok(())
     }
 
-    fn set_resume_action_continue(&mut self, _: Tid, _: Option<Signal>) -> Result<(), Self::Error> {
+    fn set_resume_action_continue(
+        &mut self,
+        tid: Tid,
+        _: Option<Signal>,
+    ) -> Result<(), Self::Error> {
+        self.named.push(number(tid));
         Ok(())
     }
 
@@ -278,6 +289,7 @@ impl MultiThreadResume for Remote<'_> {
 
 impl MultiThreadSingleStep for Remote<'_> {
     fn set_resume_action_step(&mut self, tid: Tid, _: Option<Signal>) -> Result<(), Self::Error> {
+        self.named.push(number(tid));
         self.goal = Goal::Step {
             thread: number(tid),
             range: None,
@@ -293,6 +305,7 @@ impl MultiThreadRangeStepping for Remote<'_> {
         start: u64,
         end: u64,
     ) -> Result<(), Self::Error> {
+        self.named.push(number(tid));
         self.goal = Goal::Step {
             thread: number(tid),
             range: Some((start, end)),
@@ -301,9 +314,11 @@ impl MultiThreadRangeStepping for Remote<'_> {
     }
 }
 
-/// Which thread runs when is the machine's affair: the others go on, as they did.
+/// Which thread runs when is the machine's affair: the others go on, as they did. But a client that lets only
+/// some go on is told of no stop of another: gdb would take it for what it waits for.
 impl MultiThreadSchedulerLocking for Remote<'_> {
     fn set_resume_action_scheduler_lock(&mut self) -> Result<(), Self::Error> {
+        self.locked = true;
         Ok(())
     }
 }
@@ -314,14 +329,14 @@ impl ReverseStep<Tid> for Remote<'_> {
             thread: number(tid),
             range: None,
         };
-        self.backward = true;
+        (self.backward, self.locked) = (true, false);
         Ok(())
     }
 }
 
 impl ReverseCont<Tid> for Remote<'_> {
     fn reverse_cont(&mut self) -> Result<(), Self::Error> {
-        (self.goal, self.backward) = (Goal::Stop, true);
+        (self.goal, self.backward, self.locked) = (Goal::Stop, true, false);
         Ok(())
     }
 }

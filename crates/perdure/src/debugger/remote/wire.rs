@@ -122,6 +122,11 @@ impl Wire {
         for byte in text.bytes().chain(*b"\n") {
             let _ = write!(body, "{byte:02x}");
         }
+        self.send(&body)
+    }
+
+    /// Sends a packet of its own.
+    pub fn send(&mut self, body: &str) -> io::Result<()> {
         let sum = body.bytes().fold(0_u8, u8::wrapping_add);
         self.write_all(format!("${body}#{sum:02x}").as_bytes())?;
         self.flush()
