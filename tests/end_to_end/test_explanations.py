@@ -212,7 +212,9 @@ def test_a_pool_without_flushes_says_where_its_bytes_were(programs: Path, tmp_pa
         holders = [place for place in line["places"] if "newest" in place["has"]]
         assert holders and not any(place["survives"] for place in holders)
         # No version lasts beyond what followed it, and nothing is stored after the cut.
-        until = int(re.fullmatch(r"older: as it was from .* to (?:cycle )?(\d+)", line["says"])[1])
+        said = re.fullmatch(r"older: as it was from .* to (?:cycle )?(\d+)", line["says"])
+        assert said is not None, line["says"]
+        until = int(said[1])
         assert until < line["last_store"]["at"] <= found["cycle"]
     assert all(event["at"] <= found["cycle"] for event in found["timeline"])
 

@@ -38,8 +38,8 @@ mod tests {
 
     fn full(log_limit_bytes: u64, undo_buffer_bytes: usize, harts: usize) -> [u64; 2] {
         let parameters = Parameters {
-            log_limit_bytes,
             undo_buffer_bytes,
+            log_limit_bytes,
             ..Parameters::default()
         };
         let full = Full::of(&parameters, harts);
