@@ -301,6 +301,11 @@ def test_a_log_that_cannot_hold_an_epoch(command: Command, kv: Path) -> None:
     assert ended.status == 2, ended
 
 
+def test_more_cuts_than_a_list_holds_are_refused(command: Command, kv: Path) -> None:
+    ended = command("cut", "--cuts", "9000000000000000000", "--", kv, "10")
+    assert_refused(ended, "--cuts 9000000000000000000", "at most 100000000")
+
+
 def test_a_cut_beyond_the_end(command: Command, kv: Path) -> None:
     ended = command("cut", "--at", "99999999999999", "--", kv, "10")
     assert_refused(ended, "99999999999999", "end of the run")

@@ -16,6 +16,9 @@ use crate::request::{Prepared, Request, Resume, Schedule};
 /// Cuts that schedules of every moment of a kind make at most, unless told otherwise.
 const MOST_EVENTS: usize = 200_000;
 
+/// Cuts that are drawn at once: their moments are a list.
+const CUTS_MAX: u64 = 100_000_000;
+
 /// The cycles at which a request cuts.
 pub(super) fn choose(
     request: &Request,
@@ -39,6 +42,11 @@ pub(super) fn choose(
     );
     if cuts == 0 && draws {
         return Err(Error::Request("--cuts 0: must be at least 1".into()));
+    }
+    if cuts > CUTS_MAX && draws {
+        return Err(Error::Request(format!(
+            "--cuts {cuts}: must be at most {CUTS_MAX}"
+        )));
     }
     let mut random = Random::new(seed);
     let mut cycles = match schedule {
