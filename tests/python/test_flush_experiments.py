@@ -82,7 +82,7 @@ def test_an_axis_of_arguments_may_differ_for_a_subject(paper, provided):
 def test_one_place_of_an_axis_of_arguments(paper, provided):
     figures = declaration.experiments("flush", "quick")
     only = narrowing.Only(("que",), (), (7370,))
-    found = narrowing.narrowed(figures, only, paper, provided.entries, paper.mixes)["fig5"]
+    found = narrowing.narrowed(figures, only, provided.entries, paper.mixes)["fig5"]
     assert found.axis.of == {"que": ("--inserts 1842 --operations 1000",)}
     planned = plan.plan(found, paper, paper.scales["quick"], provided, {})
     assert {one.axis for one in planned} == {7370}
