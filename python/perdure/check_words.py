@@ -129,12 +129,12 @@ def belongs(bug: Bug) -> Iterator[Mark]:
             yield Mark(place, "missing", "a fence belongs", "before")
     if bug["defect"] == "wrong-order":
         store = where(bug["lost"][0]["place"]) if bug["lost"] else "the store"
-        for place in _orders(bug, later=False):
-            text = f"the store in {store}, its flush and a fence belong"
-            yield Mark(place, "missing", text, "before")
-        for place in _orders(bug, later=True):
-            text = f"a flush of the line of the store in {store} and a fence belong"
-            yield Mark(place, "missing", text, "before")
+        for later, what in (
+            (False, f"the store in {store}, its flush and a fence belong"),
+            (True, f"a flush of the line of the store in {store} and a fence belong"),
+        ):
+            for place in _orders(bug, later=later):
+                yield Mark(place, "missing", what, "before")
 
 
 def _orders(bug: Bug, later: bool) -> Iterator[Place]:

@@ -54,7 +54,7 @@ def serve_replica(
     file (`secret` in the folder) is not there. Returns the newest epoch that is held.
     """
     host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal() or int(port) >= 2**16:
+    if not host or not requests.is_port(port):
         raise _core.PerdureError(f"--listen {listen}: write HOST:PORT, as in {LISTEN}; port 0: any")
     request = {
         "directory": fspath(directory),

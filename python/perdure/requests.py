@@ -84,12 +84,16 @@ def judged(
     return {key: value for key, value in said.items() if value is not None}
 
 
+def is_port(text: str) -> bool:
+    """Whether this is a number that a port can have."""
+    return text.isdecimal() and int(text) < 2**16
+
+
 def target(to: str | Path) -> str:
     """Where a replica is: `HOST:PORT`, or a folder; an address gone wrong is taken for neither."""
     text = fspath(to)
     _, colon, port = text.rpartition(":")
-    numbered = port.isdecimal() and int(port) < 2**16
-    wrong = colon and isinstance(to, str) and "/" not in text and not numbered
+    wrong = colon and isinstance(to, str) and "/" not in text and not is_port(port)
     if wrong and not HostPath(text).is_dir():
         raise _core.PerdureError(
             f"--to {text}: write HOST:PORT with a port below 65536, or a folder of that name as "

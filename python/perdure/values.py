@@ -20,10 +20,10 @@ UNKNOWN = re.compile(r"configuration: unknown variant `(.*)`, expected (?:one of
 """What the core says of a word that a key of the configuration cannot have."""
 
 
-def nearest(given: str, known: Iterable[str]) -> str:
+def nearest(given: str, known: Iterable[str], quote: str = "'") -> str:
     """The end of a message: which of the known words is spelled nearly so, if one is."""
     near = difflib.get_close_matches(given, list(known), 1)
-    return f"; the nearest is '{near[0]}'" if near else ""
+    return f"; the nearest is {quote}{near[0]}{quote}" if near else ""
 
 
 def none_of(given: str, known: Iterable[str]) -> str:

@@ -250,10 +250,7 @@ def hunt(
         found["explanation"] = made or found["explanation"]
     tokens.remember([found["token"] if found else None])
     terminal.tables(json_file).print(render.hunt(report), crop=False)
-    replaying.write_page(
-        explained, lambda: explanation_page.of_hunt(report, preset), failed=found is not None
-    )
-    replaying.tell_of_cores(explained, found and found["explanation"], failed=found is not None)
+    replaying.write(explained, lambda: explanation_page.of_hunt(report, preset), found)
     render.write_json(report, json_file)
     finish(int(report["found"] is not None), report["interrupted"])
 

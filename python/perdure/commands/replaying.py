@@ -6,7 +6,7 @@ Always true here: a failure's page and its core files are of the first failure t
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
@@ -196,8 +196,8 @@ def finish(
     terminal.tables(json_file).print(reports.cut(report), crop=False)
     # What was lost without a promise is no failure of the command, and explained as well.
     bad = next((one for one in report.results if not one.verified), None)
-    write_page(explained, lambda: explanation_page.of_report(report.raw), failed=bad is not None)
-    tell_of_cores(explained, bad and bad.raw.get("explanation"), failed=bad is not None)
+    failure = None if bad is None else bad.raw
+    write(explained, lambda: explanation_page.of_report(report.raw), failure)
     render.write_json(report.raw, json_file)
     shared.finish(int(report.failed > 0), report.interrupted)
 
@@ -206,27 +206,31 @@ NOT_EXPLAINED = "the failure is not one of memory at a cut"
 """Why there is nothing to write of a failure, as where the design broke its contract."""
 
 
-def tell_of_cores(explained: Explained, explanation: Any, *, failed: bool) -> None:
-    """Says so where core files are wanted and none are written of a failure."""
-    if failed and explained.cores is not None and not (explanation and explanation["cores"]):
+def write(
+    explained: Explained, page: Callable[[], str | None], failure: Mapping[str, Any] | None
+) -> None:
+    """Writes the page of a failure, where it is wanted; says what is wanted and not there."""
+    wanted = {"--html": explained.html, "--cores": explained.cores}
+    if failure is None and any(wanted.values()):
+        options = " and ".join(option for option, place in wanted.items() if place is not None)
+        terminal.tell([f"nothing failed, so there is nothing for {options} to write"])
+    if failure is None:
+        return
+    if explained.html is not None:
+        _write_page(explained.html, page())
+    explanation = failure.get("explanation")
+    if explained.cores is not None and not (explanation and explanation["cores"]):
         terminal.tell([f"{NOT_EXPLAINED}, so --cores wrote no core files"])
 
 
-def write_page(explained: Explained, page: Callable[[], str | None], *, failed: bool) -> None:
-    """Writes the page of a failure, where it is wanted and something failed."""
-    wanted = {"--html": explained.html, "--cores": explained.cores}
-    if not failed and any(wanted.values()):
-        options = " and ".join(option for option, place in wanted.items() if place is not None)
-        terminal.tell([f"nothing failed, so there is nothing for {options} to write"])
-    if not failed or explained.html is None:
-        return
-    text = page()
+def _write_page(file: Path, text: str | None) -> None:
+    """Writes the page of a failure, if there is one."""
     if text is None:
         terminal.tell([f"{NOT_EXPLAINED}, so --html wrote no page"])
         return
     try:
-        outputs.write_text(str(explained.html), text)
+        outputs.write_text(str(file), text)
     except OSError as error:
         raise PerdureError(
-            f"--html cannot write {outputs.shown(str(explained.html))}: {error.strerror}"
+            f"--html cannot write {outputs.shown(str(file))}: {error.strerror}"
         ) from error

@@ -5,13 +5,13 @@ Always true here: a refusal names the file, the table and the key, and the neare
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from perdure import PerdureError
+from perdure.values import nearest
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -96,8 +96,7 @@ class Table:
         """Refuses keys that nobody asked for."""
         for key in self._values:
             if key not in self._known:
-                near = difflib.get_close_matches(key, self._known, 1)
-                hint = f"; the nearest is `{near[0]}`" if near else ""
+                hint = nearest(key, self._known, "`")
                 raise PerdureError(f"{self._place}: there is no key `{key}`{hint}")
 
     def wrong(self, key: str, what: str) -> PerdureError:

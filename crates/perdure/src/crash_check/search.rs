@@ -175,8 +175,8 @@ fn defect(
     // A fence keeps what is stored behind a flush from being durable before what that flushes, and nothing
     // that is stored before.
     let fence_helps = |flushed: u64| {
-        let mut behind = kept.iter().map(|one| one.store.at.retired > flushed);
-        !waits && (kept.is_empty() || behind.any(|is_behind| is_behind))
+        let is_behind = |one: &Involved| one.store.at.retired > flushed;
+        !waits && (kept.is_empty() || kept.iter().any(is_behind))
     };
     let defects = lost.iter().map(|one| {
         let stores = &point.lines[&one.line].stores;

@@ -146,10 +146,8 @@ impl Histories {
                 && let Some(known) = self.lines.get_mut(&line)
             {
                 // What had begun when the power failed is stored, and no other one is heard of.
-                let at = {
-                    *at = writer.began.unwrap_or(*at).min(*at).min(self.cut);
-                    *at
-                };
+                *at = writer.began.unwrap_or(*at).min(*at).min(self.cut);
+                let at = *at;
                 let epoch = match D::Epochs::of_groups(&mut machine.design) {
                     Some(groups) => groups.epoch_of(version),
                     None => ended.unwrap_or_else(|| machine.executing_epoch()),

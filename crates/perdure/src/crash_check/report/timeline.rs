@@ -112,7 +112,10 @@ fn events(cause: &Cause, stores: &[&Involved], pools: &[Pool]) -> Vec<Moment> {
 fn missing(cause: &Cause) -> Vec<Moment> {
     let lost: Vec<usize> = (0..cause.lost.len()).collect();
     let made = |one: &&Involved| one.store.at.retired;
-    let kept = || cause.kept.iter();
+    let of_lost = || cause.lost.iter().map(|one| one.store.at.retired);
+    // What is kept is stored before all that is lost, or behind it.
+    let early = || (cause.kept.iter()).filter(|one| Some(made(one)) < of_lost().min());
+    let later = || (cause.kept.iter()).filter(|one| Some(made(one)) > of_lost().max());
     match cause.defect {
         Defect::MissingFlush | Defect::FlushTooEarly => (cause.lost.iter().enumerate())
             .map(|(number, one)| {
@@ -120,18 +123,10 @@ fn missing(cause: &Cause) -> Vec<Moment> {
                 (one.last.retired, Turn::Behind, value)
             })
             .collect(),
-        Defect::MissingFence => {
-            let last = cause.lost.iter().map(|one| made(&one)).max();
-            let next = kept().filter(|one| Some(made(one)) > last).min_by_key(made);
-            before("missing-fence", &lost, next)
-        }
+        Defect::MissingFence => before("missing-fence", &lost, later().min_by_key(made)),
         Defect::WrongOrder => {
-            let first = cause.lost.iter().map(|one| made(&one)).min();
-            let last = cause.lost.iter().map(|one| made(&one)).max();
-            let early = kept().filter(|one| first.is_some_and(|first| made(one) < first));
-            let later = kept().filter(|one| last.is_some_and(|last| made(one) > last));
-            let mut missing = before("missing-order", &lost, early.min_by_key(made));
-            let next = later.min_by_key(made);
+            let mut missing = before("missing-order", &lost, early().min_by_key(made));
+            let next = later().min_by_key(made);
             missing.extend(before("missing-flush-and-fence", &lost, next));
             missing
         }
