@@ -15,7 +15,7 @@ use crate::machine::{Machine, PAGE_BYTES, SpaceId, ThreadId, Translation};
 use crate::memory::BadAccess;
 use crate::outcome::{Exception, ExitReport, Outcome, ProgramReport};
 use crate::output::Output;
-use crate::page_table::{EXECUTE, READ, VALID, WRITE, frame_of, type_of};
+use crate::page_table::{Leaf, VALID, frame_of};
 use crate::process::{ProcessId, Processes};
 use crate::program::{Progress, Recipe};
 use crate::rare::Rare;
@@ -108,18 +108,13 @@ impl Kernel {
         virtual_address: u64,
         access: Access,
     ) -> Option<Translation> {
-        let need = match access {
-            Access::Fetch => EXECUTE,
-            Access::Load => READ,
-            Access::Store => WRITE,
-        };
-        let leaf = self.spaces.leaf(space, virtual_address / PAGE_BYTES);
-        (leaf & need != 0).then(|| Translation {
-            physical_frame: frame_of(leaf),
-            writable: leaf & WRITE != 0,
-            executable: leaf & EXECUTE != 0,
-            memory_type: type_of(leaf),
-        })
+        self.walk(space, virtual_address / PAGE_BYTES).to(access)
+    }
+
+    /// What the page tables say of a virtual page, for whoever remembers it while nothing is mapped.
+    #[inline]
+    pub fn walk(&self, space: SpaceId, page: u64) -> Leaf {
+        Leaf(self.spaces.leaf(space, page))
     }
 
     /// A memory fault: mends the mapping (the instruction runs again) or raises a signal.

@@ -6,8 +6,10 @@
 
 use std::ops::Range;
 
+use perdure_riscv::Access;
+
 use crate::arena::Arena;
-use crate::machine::MemoryType;
+use crate::machine::{MemoryType, Translation};
 
 /// Leaf entry: loads are allowed.
 pub(crate) const READ: u64 = 1;
@@ -61,6 +63,28 @@ pub(crate) fn type_of(entry: u64) -> MemoryType {
 #[inline]
 pub(crate) fn frame_of(entry: u64) -> u64 {
     entry >> FRAME_SHIFT
+}
+
+/// What the page tables say of a virtual page.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Leaf(pub(crate) u64);
+
+impl Leaf {
+    /// Where the page lies, if the access is allowed now.
+    #[inline(always)]
+    pub fn to(self, access: Access) -> Option<Translation> {
+        let need = match access {
+            Access::Fetch => EXECUTE,
+            Access::Load => READ,
+            Access::Store => WRITE,
+        };
+        (self.0 & need != 0).then(|| Translation {
+            physical_frame: frame_of(self.0),
+            writable: self.0 & WRITE != 0,
+            executable: self.0 & EXECUTE != 0,
+            memory_type: type_of(self.0),
+        })
+    }
 }
 
 /// All virtual page numbers.

@@ -15,7 +15,7 @@ use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
 use perdure_hardware::lookaside::{Entry, HitPath, index_of, tag_mask};
 use perdure_hardware::policy::Policy;
 use perdure_hardware::time::Cycles;
-use perdure_linux::{Kernel, MemoryType, PAGE_BYTES, SpaceId, Translation};
+use perdure_linux::{Kernel, MemoryType, SpaceId, Translation};
 use perdure_riscv::{
     Access, Amo, Barrier, CacheBlock, Class, Fault, FetchedLine, Mark, Memory, Observed, Scalar,
 };
@@ -29,9 +29,11 @@ mod core;
 mod devices;
 mod instructions;
 mod otherwise;
+mod walked;
 mod writer;
 
 pub use self::core::Limits;
+use self::walked::Walked;
 pub(crate) use self::writer::{Attributed, mark_of};
 
 pub(crate) const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
@@ -60,6 +62,7 @@ pub struct Port<'m, const SHORTCUTS: bool, const WINDOW: bool = false> {
     limit_now: Cycles,
     /// For the `time` CSR.
     clock: VirtualClock,
+    walked: Walked,
     /// The hart's lookaside and core, for the hit path.
     entries: *mut Entry,
     core: *mut Core,
@@ -107,6 +110,7 @@ impl<'m> Door<'m> {
             limits: self.limits,
             limit_now: 0,
             clock: self.clock,
+            walked: Walked::default(),
             entries,
             core,
         };
@@ -145,14 +149,6 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
     #[inline]
     fn now(&mut self, retired: u64) -> Cycles {
         self.core().timing.now(retired)
-    }
-
-    #[inline(always)]
-    fn translate(&self, address: u64, access: Access) -> Result<Place, Fault> {
-        let page = self.kernel.translate(self.space, address, access);
-        let page = page.ok_or(Fault { access, address })?;
-        let physical = page.physical_frame * PAGE_BYTES + address % PAGE_BYTES;
-        Ok((physical, page))
     }
 
     /// Makes an access that lies within one line, through the caches, and lets the next ones hit if its

@@ -145,9 +145,12 @@ pub(crate) trait Context {
     fn store<T: Scalar>(&mut self, value: u64) -> Result<(), Trap> {
         let address = self.rs1().wrapping_add(self.immediate());
         let retired = self.retired();
-        Ok(self
-            .memory()
-            .store::<T>(address, T::from_u64(value), retired)?)
+        let value = T::from_u64(value);
+        if Self::SHORT {
+            let hit = self.memory().store_hit::<T>(address, value, retired);
+            return if hit { Ok(()) } else { Err(Trap::Detour) };
+        }
+        Ok(self.memory().store::<T>(address, value, retired)?)
     }
 
     #[inline(always)]

@@ -48,7 +48,6 @@ impl Hardware {
         self.map().set(line, change.next);
         let mut granted = Granted {
             slot: Slot::default(),
-            bytes: Line::ZERO,
             state: change.grant,
             version: Version::NONE,
             ready: now,
@@ -63,7 +62,7 @@ impl Hardware {
         }
         let kept = |version| policy.departed_version(version);
         if let Some((bytes, given)) = self.give_up_all(targets, line, after, kept) {
-            granted.bytes = bytes;
+            self.came = bytes;
             granted.version = given.version;
             // Dirty only if it was the one owner, whom `targets` then is.
             let owner = targets.trailing_zeros() as usize;
@@ -74,7 +73,7 @@ impl Hardware {
             };
             let older = given.older;
             granted.ready = self.depart(policy, owner, line, older, reason, granted.ready);
-            let newest = given.dirty.then_some((granted.bytes, given.version));
+            let newest = given.dirty.then_some((bytes, given.version));
             if after == State::Invalid
                 && given.dirty
                 && policy.passes_dirty(requester, given.version)
@@ -83,26 +82,26 @@ impl Hardware {
                 granted.state = State::Modified;
             } else if given.dirty {
                 granted.ready = self.depart(policy, owner, line, newest, reason, granted.ready);
-                let (bytes, version) = (granted.bytes, given.version);
+                let version = given.version;
                 let free = self.put_llc(policy, line, &bytes, version, true, granted.ready);
                 granted.ready = granted.ready.max(free);
                 granted.version = policy.departed_version(given.version);
             }
         } else if before.holders >> requester & 1 != 0 {
             // An upgrade: the bytes are there.
-            (granted.bytes, granted.version) = self.groups[requester].copy(line);
+            (self.came, granted.version) = self.groups[requester].copy(line);
         } else if let Some(slot) = self.llc.find(line) {
             self.llc.touch(slot);
-            (granted.bytes, granted.version) =
-                (*self.llc.data(slot), self.llc.word(slot).version());
+            self.came = *self.llc.data(slot);
+            granted.version = self.llc.word(slot).version();
         } else if before.holders != 0 {
             let sharer = before.holders.trailing_zeros() as usize;
             self.statistics.snoops += 1;
             granted.ready += self.specification.llc.snoop_cycles;
-            (granted.bytes, granted.version) = self.groups[sharer].copy(line);
+            (self.came, granted.version) = self.groups[sharer].copy(line);
         } else {
             self.statistics.llc_misses += 1;
-            (granted.bytes, granted.ready) = self.fill(policy, line, now);
+            (self.came, granted.ready) = self.fill(policy, line, now);
             granted.version = policy.memory_version(line);
             self.draw_miss(Part::LastLevel, line, [now, granted.ready]);
         }

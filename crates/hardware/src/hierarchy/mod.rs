@@ -111,6 +111,9 @@ pub struct Hardware {
     pub llc: Cache,
     /// Who holds which line.
     pub(crate) directories: Directories,
+    /// The bytes of the line that was last asked of a shared cache that is not inclusive, until the L2 has
+    /// them: nobody asks for another one in between.
+    came: Line,
     /// Of each slice of the shared cache.
     ports: Vec<Calendar>,
     /// Controller and media.
@@ -137,9 +140,9 @@ pub struct Hardware {
 
 /// A line that a request brought to a hart. Modified if it came from another sharing group, dirty.
 pub(crate) struct Granted {
-    /// Where whoever was asked has it: the L2, or an inclusive shared cache.
+    /// Where whoever was asked has it, and its bytes: the L2, or an inclusive shared cache. (Where that is
+    /// not inclusive, [`Hardware::came`] has them.)
     pub slot: Slot,
-    pub bytes: Line,
     pub state: State,
     pub version: Version,
     pub ready: Cycles,
@@ -185,6 +188,7 @@ impl Hardware {
             cores,
             groups: SharingGroup::all(&specification),
             directories: Directories::new(&specification, &llc),
+            came: Line::ZERO,
             ports: vec![Calendar::new(PORT_SLOTS); specification.harts],
             llc,
             memory: Memory::new(&specification, arena, context_range),
@@ -413,7 +417,7 @@ impl Hardware {
         let state = granted.state.min(State::Exclusive);
         core.l1d
             .set_word(slot, Word::new(line, state, false, granted.version));
-        *core.l1d.data_mut(slot) = granted.bytes;
+        *core.l1d.data_mut(slot) = *group.l2.data(granted.slot);
         if let Some(prefetcher) = &mut core.prefetcher {
             prefetcher.refilled(slot);
         }
@@ -448,7 +452,7 @@ impl Hardware {
         core.evict_l1i(group, slot);
         let l1i = &mut core.l1i;
         l1i.set_word(slot, Word::new(line, State::Shared, false, Version::NONE));
-        *l1i.data_mut(slot) = granted.bytes;
+        *l1i.data_mut(slot) = *group.l2.data(granted.slot);
         l1i.touch(slot);
         if self.memory.draws() {
             let when = [asked, granted.ready];

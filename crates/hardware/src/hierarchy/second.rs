@@ -6,6 +6,7 @@
 
 use crate::cache::{Slot, State, Word};
 use crate::coherence::{Request, transition};
+use crate::directories::Directories;
 use crate::hierarchy::{Granted, Hardware};
 use crate::line::{LineNumber, Version};
 use crate::policy::Policy;
@@ -71,7 +72,6 @@ impl Hardware {
             let word = l2.word(slot);
             return Granted {
                 slot,
-                bytes: *l2.data(slot),
                 state: word.state().min(most),
                 version: word.version(),
                 ready,
@@ -92,7 +92,10 @@ impl Hardware {
         let group = &mut self.groups[number];
         let word = Word::new(line, granted.state, false, granted.version);
         group.l2.set_word(slot, word);
-        *group.l2.data_mut(slot) = granted.bytes;
+        *group.l2.data_mut(slot) = match self.directories {
+            Directories::InTags(_) => *self.llc.data(granted.slot),
+            Directories::Apart(_) => self.came,
+        };
         group.l2.touch(slot);
         group.came_for(hart, request, slot, granted.state);
         if let Some(below) = group.below.get_mut(slot.0 as usize) {

@@ -53,7 +53,6 @@ impl Hardware {
         self.set_directory(slot, change.next);
         Granted {
             slot,
-            bytes: *self.llc.data(slot),
             state: change.grant,
             version: self.llc.word(slot).version(),
             ready,

@@ -16,14 +16,26 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
     }
 
     /// The physical address of an access to a device region; `None` if it is to memory.
+    #[inline(always)]
     pub(super) fn of_device<T: Scalar>(
         &mut self,
         address: u64,
         access: Access,
     ) -> Result<Option<u64>, Fault> {
-        if !self.hardware.memory.map().has_devices() {
-            return Ok(None);
+        if self.hardware.memory.map().has_devices() {
+            self.beside_devices::<T>(address, access)
+        } else {
+            Ok(None)
         }
+    }
+
+    /// The same where there is a device region.
+    #[inline(never)]
+    fn beside_devices<T: Scalar>(
+        &mut self,
+        address: u64,
+        access: Access,
+    ) -> Result<Option<u64>, Fault> {
         let (physical, _) = self.translate(address, access)?;
         match self.hardware.memory.map().is_device(physical) {
             false => Ok(None),

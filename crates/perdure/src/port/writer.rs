@@ -55,7 +55,7 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
     }
 
     /// The address of an instruction that is so many behind the first one of a block.
-    fn address_in_block(&self, block: u64, index: u64) -> Option<u64> {
+    fn address_in_block(&mut self, block: u64, index: u64) -> Option<u64> {
         if index == 0 {
             return Some(block);
         }
