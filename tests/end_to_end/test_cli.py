@@ -249,6 +249,8 @@ def test_no_instruction_is_blamed_for_a_signal_that_was_sent(
         (("--set", "l1d.bytes=64"), "l1d"),
         (("--set", "l1d.ways=0"), "l1d.ways"),
         (("--design", "picle"), "picl"),
+        (("--design", "spms"), "take the machine spms"),
+        (("--set", "cores=4"), "'harts', "),
         (("--machine", "picle"), "picl"),
         (("--machine", "/nowhere/machine.toml"), "/nowhere/machine.toml"),
         (("--harts", "100000"), "harts"),
