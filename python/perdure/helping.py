@@ -34,7 +34,7 @@ def whole(command: Any) -> Any:
 def show(command: Any, context: Any) -> None:
     """Prints it."""
     console = Console(highlight=False)
-    console.print(Padding(Text(command.get_usage(context)), 1))
+    console.print(Padding(Text(_usage(command, context)), 1))
     for at, paragraph in enumerate(re.split(r"\n\s*\n", (command.help or "").strip())):
         console.print(Padding(Text(" ".join(paragraph.split()), "dim" if at else ""), (0, 1, 1, 1)))
     parts = [one for one in command.get_params(context) if not getattr(one, "hidden", False)]
@@ -44,6 +44,15 @@ def show(command: Any, context: Any) -> None:
     for title, names in _panels(command).items():
         listed = [(Text(name, "bold cyan"), _first(command.commands[name].help)) for name in names]
         _print(console, title, listed, LONGEST_COMMAND)
+
+
+def _usage(command: Any, context: Any) -> str:
+    """The usage; arguments that have to be given, which typer has in braces, by their names."""
+
+    def name(found: re.Match[str]) -> str:
+        return found[1].upper() if found[1].islower() else found[1]
+
+    return re.sub(r"\{([^{}]+)\}", name, command.get_usage(context))
 
 
 def _print(console: Console, title: str, entries: Iterable[tuple[Text, Text]], beside: int) -> None:

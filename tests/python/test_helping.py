@@ -49,6 +49,11 @@ def test_help_says_defaults_choices_and_what_is_required(command):
     assert "--nested, --no-nested" in out and "[default: nested]" in out
 
 
+def test_usage_has_arguments_by_their_names(command):
+    assert "Usage: perdure reproduce [OPTIONS] PAPER [FIGURE]..." in command("reproduce", "-h")[1]
+    assert "Usage: perdure travel [OPTIONS] DIR COMMAND" in command("travel", "-h")[1]
+
+
 def test_help_of_a_group_lists_its_commands_under_their_headings(command):
     _, out, _ = command("--help")
     assert out.index(" Run ") < out.index("│ run ") < out.index(" Cut the power ")
