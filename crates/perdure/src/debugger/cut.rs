@@ -54,7 +54,11 @@ impl<D: Design> Session<D> {
         own.ends(moment, End::Cut(cut), moment);
         self.forget_near();
         self.stand(head);
-        Ok(forgotten(&gone) + &self.enter_next_life()?)
+        let forgotten = forgotten(&gone);
+        match self.enter_next_life() {
+            Err(Error::Request(words)) => Err(Error::Request(forgotten + &words)),
+            began => Ok(forgotten + &began?),
+        }
     }
 
     /// When a life begins, in its own time.
