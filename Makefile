@@ -50,7 +50,7 @@ rust:
 	@command -v cargo >/dev/null || { echo "needed: Rust 1.$(RUST_MINOR) or newer; install it from https://rustup.rs" >&2; exit 1; }
 	@minor=$$(rustc --version | cut -d. -f2); [ "$$minor" -ge $(RUST_MINOR) ] || \
 		{ echo "needed: Rust 1.$(RUST_MINOR) or newer, but this is $$(rustc --version); try: rustup update stable" >&2; exit 1; }
-	@.ci/need cc=gcc,libc6-dev
+	@.ci/need cc=gcc,libc6-dev c++=g++ cmake=cmake make=make
 
 $(STAMPS)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "needed: Python 3.10 or newer as $(PYTHON)" >&2; exit 1; }

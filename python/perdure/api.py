@@ -165,7 +165,7 @@ class Machine:
             out=out,
             passthrough=bool(passthrough) and not shown,
             **({} if files is None else {"files": fspath(files)}),
-            **({"write_through": list(write_through)} if write_through else {}),
+            **({"write_through": requests.texts(write_through)} if write_through else {}),
             **({} if snapshots is None else {"snapshots": fspath(snapshots)}),
             **requests.replicated(replicate_to, secret_file, patience),
             **requests.bursts(watch, burst_stores, burst_instructions, sample_cycles),
@@ -186,7 +186,7 @@ class Machine:
         programs: Sequence[Command] = (),
         repeat: bool = False,
         at: int | None = None,
-        cuts: int = 100,
+        cuts: int | None = None,
         schedule: Schedule = "random",
         seed: int = 1,
         during_recovery: bool = False,
@@ -208,17 +208,17 @@ class Machine:
     ) -> CutReport:
         """Runs `program`, or `programs` at once, cuts the power, recovers, and judges it.
 
-        One cut at cycle `at`, or `cuts` of them by `schedule` and `seed`; cuts also strike
-        recovery itself with `during_recovery`. With `replica`, a replica follows, and each cut also
-        loses the primary after some byte that it sent. `resume` says after which cuts the program
-        is run to its end, its output and exit status compared with an uninterrupted run's; where
-        `check` (a program of the host's and its arguments) is given, it decides in their place,
-        in a folder with the run's files, within `check_seconds` (60). `generations` is how often
-        in a row the power is cut, each time in the machine that came back (None: three times for
-        half of the resumed cuts). With `until_cut` the run ends with the cut at `at`: nothing is
-        resumed, and how it would have ended is not found out. `jobs` host threads share the work,
-        or the workers of the Dask cluster whose `scheduler` is named, which see this host's files;
-        they change no result.
+        One cut at cycle `at`, or `cuts` of them (None: a hundred) by `schedule` and `seed`; cuts
+        also strike recovery itself with `during_recovery`. With `replica`, a replica follows, and
+        each cut also loses the primary after some byte that it sent. `resume` says after which cuts
+        the program is run to its end, its output and exit status compared with an uninterrupted
+        run's; where `check` (a program of the host's and its arguments) is given, it decides in
+        their place, in a folder with the run's files, within `check_seconds` (60). `generations` is
+        how often in a row the power is cut, each time in the machine that came back (None: three
+        times for half of the resumed cuts). With `until_cut` the run ends with the cut at `at`:
+        nothing is resumed, and how it would have ended is not found out. `jobs` host threads share
+        the work, or the workers of the Dask cluster whose `scheduler` is named, which see this
+        host's files; they change no result.
 
         With `restart` the processes are lost and the pools of `pmem` survive: after each cut the
         program, or `then`, is started again on them, and has to end with exit status 0 and, where
@@ -227,8 +227,7 @@ class Machine:
         """
         request = self._request(
             program,
-            at=at,
-            cuts=cuts,
+            **requests.cuts(at, cuts),
             schedule=schedule,
             seed=seed,
             during_recovery=during_recovery,
@@ -283,7 +282,7 @@ class Machine:
             "set": requests.assignments(self.set),
             "harts": self.harts,
             "sysroot": None if self.sysroot is None else fspath(self.sysroot),
-            "mounts": list(self.mounts),
+            "mounts": requests.texts(self.mounts),
             "environment": requests.assignments(self.environment),
             "stdin": None if self.stdin is None else fspath(self.stdin),
             "engine": self.engine,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from perdure import PerdureError, _core, check_shares, invariants, notebook
+from perdure import PerdureError, _core, check_shares, invariants, notebook, requests
 
 if TYPE_CHECKING:
     from perdure.api import Machine, Progress
@@ -69,7 +69,7 @@ class Subject:
             "model": self.model,
             "checker": list(self.checker),
             "dump": list(self.dump),
-            "operations": list(self.operations),
+            "operations": requests.texts(self.operations, ","),
             "invariant": self.invariant is not None,
         }
 

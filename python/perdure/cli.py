@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import perdure
-from perdure import PerdureError, completion, outputs, values
+from perdure import PerdureError, completion, helping, outputs, values
 from perdure.commands.shared import GUEST_CONTEXT, INTERRUPTED, was_interrupted
 
 RUN, CUT, COMPARE, SHOW = "Run", "Cut the power", "Compare and measure", "Look and prepare"
@@ -84,7 +84,7 @@ def _made(name: str, place: str, panel: str, has_guest: bool) -> Any:
     else:
         settings = GUEST_CONTEXT if has_guest else LISTING if name == "list" else None
         holder.command(name, context_settings=settings, rich_help_panel=panel)(found)
-    return values.said(cast(Any, get_command(holder)).commands[name])
+    return helping.whole(values.said(cast(Any, get_command(holder)).commands[name]))
 
 
 class Perdure(TyperGroup):
@@ -93,6 +93,7 @@ class Perdure(TyperGroup):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands = cast(Any, Commands())
+        cast(Any, self).format_help = lambda context, _formatter: helping.show(self, context)
 
 
 app = typer.Typer(

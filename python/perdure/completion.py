@@ -6,15 +6,17 @@ for a machine file that is half written, nothing is offered.
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from perdure import PerdureError, api, experiments
+from perdure import PerdureError, api, experiments, values
 
 Offer = tuple[str, str]
 """A word, and what it means."""
@@ -26,28 +28,74 @@ ZSH_FIRST_TIME = """
 # zsh runs this file for the first completion; else that one would only define the function.
 [[ $zsh_eval_context[-1] == loadautofunc ]] && _perdure_completion "$@"
 """
+SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 ASKS = "_PERDURE_COMPLETE"
 """Set where a shell asks what a line may go on with."""
 
 
 def whole(command: Any) -> Any:
-    """The command as shells ask it, with an `--install-completion` that is enough for zsh, too."""
+    """The command as shells ask it; completion is installed or printed for any of them, whole."""
     if ASKS in os.environ:
         # What a word means is one line, which shells cut: a second one is another word to fish.
         os.environ["COLUMNS"] = "1000"
-    option = next(one for one in command.params if one.name == "install_completion")
-    install = option.callback
-
-    def installed(context: Any, parameter: Any, value: Any) -> Any:
-        try:
-            return install(context, parameter, value)
-        finally:
-            file = Path.home() / ZSH_FILE
-            if value and file.is_file() and ZSH_FIRST_TIME not in (text := file.read_text()):
-                file.write_text(text + ZSH_FIRST_TIME)
-
-    option.callback = installed
+    for option in command.params:
+        if option.name == "install_completion":
+            option.help = "Install completion for this shell, or for one that is named: zsh."
+            option.callback = _for_any_shell(option, option.callback, _complete_zsh)
+        elif option.name == "show_completion":
+            option.help = "Print completion for this shell, or for one that is named: zsh."
+            option.callback = _for_any_shell(option, _shown(option.callback), lambda: None)
     return command
+
+
+def _for_any_shell(option: Any, callback: Any, then: Callable[[], None]) -> Any:
+    """An option's callback that is told which shell the command line names behind it, if one."""
+
+    def called(context: Any, parameter: Any, value: Any) -> Any:
+        if not value or context.resilient_parsing:
+            return value
+        name = _word_behind(option.opts)
+        if name not in ("", *SHELLS):
+            raise PerdureError(f"{option.opts[0]}: {values.none_of(name, SHELLS)}")
+        try:
+            return callback(context, parameter, name or value)
+        except typer.Exit as error:
+            raise PerdureError(
+                f"{option.opts[0]}: which shell this is, is not known; name one, as in "
+                f"perdure {option.opts[0]} bash, of {', '.join(SHELLS)}"
+            ) from error
+        finally:
+            then()
+
+    return called
+
+
+def _word_behind(names: Sequence[str]) -> str:
+    at = next((at for at, word in enumerate(sys.argv) if word in names), len(sys.argv))
+    word = "".join(sys.argv[at + 1 : at + 2])
+    return "" if word.startswith("-") else word
+
+
+def _shown(show: Any) -> Any:
+    """What prints completion, for zsh as it has to be in a file."""
+
+    def callback(context: Any, parameter: Any, value: Any) -> Any:
+        printed = io.StringIO()
+        try:
+            with redirect_stdout(printed):
+                return show(context, parameter, value)
+        finally:
+            script = printed.getvalue()
+            of_zsh = script.startswith("#compdef")
+            sys.stdout.write(script.rstrip() + ZSH_FIRST_TIME if of_zsh else script)
+
+    return callback
+
+
+def _complete_zsh() -> None:
+    file = Path.home() / ZSH_FILE
+    if file.is_file() and ZSH_FIRST_TIME not in (text := file.read_text()):
+        file.write_text(text + ZSH_FIRST_TIME)
 
 
 def designs(incomplete: str) -> Iterator[Offer]:

@@ -74,7 +74,7 @@ def _usage(name: str, command: Any) -> str:
 
 def _places(command: Any) -> str:
     """The arguments of a command, as its usage shows them."""
-    shown = (f" {_name(one)}" for one in _arguments(command))
+    shown = (f" {argument(one)}" for one in _arguments(command))
     return "".join(shown)
 
 
@@ -82,8 +82,9 @@ def _arguments(command: Any) -> list[Any]:
     return [one for one in command.params if one.param_type_name == "argument"]
 
 
-def _name(argument: Any) -> str:
-    return str(argument.metavar or argument.name.upper().strip("_"))
+def argument(one: Any) -> str:
+    """What an argument is called."""
+    return str(one.metavar or one.name.upper().strip("_"))
 
 
 def _parameters(command: Any) -> Iterator[str]:
@@ -92,14 +93,14 @@ def _parameters(command: Any) -> Iterator[str]:
         if getattr(one, "hidden", False):
             continue
         if one.param_type_name == "argument":
-            yield from (".TP", f"\\fI{_text(_name(one))}\\fR", _text(one.help or ""))
+            yield from (".TP", f"\\fI{_text(argument(one))}\\fR", _text(one.help or ""))
             continue
         names = ", ".join(f"\\fB{_text(name)}\\fR" for name in (*one.opts, *one.secondary_opts))
-        value = "" if one.is_flag else f" \\fI{_text(_value(one))}\\fR"
-        yield from (".TP", names + value, _text((one.help or "") + _default(one)))
+        behind = "" if one.is_flag else f" \\fI{_text(value(one))}\\fR"
+        yield from (".TP", names + behind, _text((one.help or "") + default(one)))
 
 
-def _value(option: Any) -> str:
+def value(option: Any) -> str:
     """What stands behind an option."""
     if option.metavar:
         return str(option.metavar)
@@ -113,14 +114,14 @@ def _value(option: Any) -> str:
     return "NUMBER" if "int" in name or "float" in name else "TEXT"
 
 
-def _default(option: Any) -> str:
+def default(option: Any) -> str:
     """The default, where there is one."""
     if isinstance(option.show_default, str):
         return f"  [default: {option.show_default}]"
-    value = getattr(option.default, "value", option.default)
-    if value in (None, "", False, True, ()) or callable(value):
+    plain = getattr(option.default, "value", option.default)
+    if plain in (None, "", ()) or isinstance(plain, bool) or callable(plain):
         return ""
-    return f"  [default: {value}]"
+    return f"  [default: {plain}]"
 
 
 def _paragraphs(help_text: str | None) -> Iterator[str]:

@@ -102,11 +102,11 @@ def resume_replica(
         "directory": fspath(directory),
         "epoch": epoch,
         "sysroot": _path(sysroot),
-        "mounts": list(mounts),
+        "mounts": requests.texts(mounts),
         "stop_after": stop_after,
         "out": _path(out),
         "files": _path(files),
-        "write_through": list(write_through),
+        "write_through": requests.texts(write_through),
         "passthrough": bool(passthrough) and not shown,
     }
     heard = capture.Heard(shown)

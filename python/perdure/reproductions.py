@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from perdure import api, extras, notebook
+from perdure import api, extras, notebook, requests
 from perdure.sweeps import Watch
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def reproduce(
     scale: Literal["quick", "full"] = "quick",
     subjects: Sequence[str] = (),
     designs: Sequence[str] = (),
-    at: Sequence[float] = (),
+    at: float | Sequence[float] = (),
     out: api.Path | None = None,
     scheduler: str | None = None,
     workers: int | None = None,
@@ -47,10 +47,14 @@ def reproduce(
     with notebook.watching(paper, watch) as watched:
         return reproduction.reproduce(
             paper,
-            figures,
+            requests.texts(figures, ","),
             scale,
             Path(f"out/{paper}-{scale}") if out is None else Path(out),
-            only=narrowing.Only(subjects, designs, at),
+            only=narrowing.Only(
+                requests.texts(subjects, ","),
+                requests.texts(designs, ","),
+                [at] if isinstance(at, int | float) else at,
+            ),
             scheduler=scheduler,
             workers=workers,
             sysroot=None if sysroot is None else Path(sysroot),

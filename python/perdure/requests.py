@@ -44,6 +44,13 @@ def words(command: Command) -> list[str]:
         ) from error
 
 
+def texts(given: str | Sequence[str], between: str | None = None) -> list[str]:
+    """Several texts: a text by itself is one of them, or several with `between` between them."""
+    if not isinstance(given, str):
+        return list(given)
+    return [one for one in (given.split(between) if between else [given]) if one]
+
+
 def bursts(
     watch: Sequence[str],
     burst_stores: int | None,
@@ -52,7 +59,7 @@ def bursts(
 ) -> dict[str, Any]:
     """What a request says about watch points, bursts and samples, where it says anything."""
     said = {
-        "watch": list(watch) or None,
+        "watch": texts(watch) or None,
         "burst_stores": burst_stores,
         "burst_instructions": burst_instructions,
         "sample_cycles": sample_cycles,
@@ -110,21 +117,38 @@ def replicated(to: str | Path | None, secret_file: Path | None, patience: int) -
     return {"replicate_to": target(to), "patience_seconds": patience, **secret}
 
 
+def several(program: Command, programs: str | Sequence[Command]) -> list[list[str]]:
+    """The programs that run at once, word by word: `programs`, or `program` alone."""
+    if program and programs:
+        raise _core.PerdureError(
+            "both `program` and `programs` are given: `programs` replaces `program`"
+        )
+    if not programs:
+        return [words(program)]
+    return [words(one) for one in ([programs] if isinstance(programs, str) else programs)]
+
+
+def cuts(at: int | None, number: int | None) -> dict[str, Any]:
+    """What a request says about how many cuts there are: one `at` a cycle, or so many."""
+    if at is not None and number is not None:
+        raise _core.PerdureError(
+            "both `at` and `cuts` are given: `at` is the cycle of the one cut, `cuts` a number of "
+            "them"
+        )
+    return {"at": at, "cuts": 100 if number is None else number}
+
+
 def together(
     program: Command,
-    programs: Sequence[Command],
+    programs: str | Sequence[Command],
     repeat: bool,
     warm_up: int | None = None,
     measure: int | None = None,
     measure_threads: bool = False,
 ) -> dict[str, object]:
     """What a request says about several programs and a measured region, where it says anything."""
-    if program and programs:
-        raise _core.PerdureError(
-            "both `program` and `programs` are given: `programs` replaces `program`"
-        )
     asked = {
-        "programs": [words(one) for one in programs] or None,
+        "programs": several(program, programs) if programs else None,
         "repeat": repeat or None,
         "warm_up_instructions": warm_up,
         "measure_instructions": measure,
@@ -136,7 +160,7 @@ def together(
 def assignments(values: Mapping[str, Value] | Sequence[str]) -> list[str]:
     """`key=value` texts, as a configuration file would spell the values."""
     if not isinstance(values, Mapping):
-        return list(values)
+        return texts(values)
     return [f"{key}={_spelled(value)}" for key, value in values.items()]
 
 

@@ -45,6 +45,8 @@ COSTS = (
 )
 """What a cut costs, in the order of a report."""
 
+CONTRACT_BROKEN = "contract-broken"
+
 EXPLAINED = frozenset(("explanation", "first_difference"))
 EXPLANATIONS = 5
 """Of failures, the first so many are explained until one shows a wrong byte; as in the core's
@@ -70,7 +72,8 @@ def cut(request: Json, scheduler: str | None, progress: Progress | None) -> Json
         reports, interrupted = cutting.run(progress, lambda said: together(said, "cuts"))
     whole = merged(reports, parts)
     host = {"seconds": time.monotonic() - started}
-    return {**whole, "interrupted": interrupted or whole["interrupted"], "host": host}
+    ended = {"interrupted": True} if interrupted else {}
+    return {**whole, **ended, "host": host}
 
 
 def part(task: str, campaign: str, number: int) -> str:
@@ -205,6 +208,10 @@ def merged(reports: Mapping[int, Json], parts: int) -> Json:
         raise PerdureError("interrupted during the survey; nothing was cut yet")
     known = [reports[number] for number in sorted(reports)]
     first = known[0]
+    for one in known:
+        # Nothing can be judged of such a run: what one part says of it is what this host would say.
+        if any(result["verdict"] == CONTRACT_BROKEN for result in one["results"]):
+            return one
     results = _in_order(
         (number + place * parts, result)
         for number, report in reports.items()

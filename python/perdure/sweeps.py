@@ -134,14 +134,10 @@ def sweep(
     from perdure.experiments.cache import Cache
 
     folder = _folder(Path(out))
-    commands = [requests.words(command) for command in programs or [program]]
-    if not designs:
-        raise PerdureError("a sweep needs a design, as in --design ideal,picl")
-    if not all(commands):
-        raise PerdureError(
-            "no program: write it after --, as in perdure sweep -- ./program argument"
-        )
-    axes = {key: _listed(key, values) for key, values in (set or {}).items()}
+    commands = requests.several(program, programs)
+    designs = requests.texts(designs, ",")
+    _refuse_nothing(designs, commands)
+    axes = _axes(set or {})
     runnable = tuple(_program(words, sysroot) for words in commands)
     template = point.Point(
         name=" + ".join(one.name for one in runnable),
@@ -217,6 +213,24 @@ def _folder(out: Path) -> Path:
     return out
 
 
+def _refuse_nothing(designs: Sequence[str], commands: Sequence[Sequence[str]]) -> None:
+    if not designs:
+        raise PerdureError("a sweep needs a design, as in --design ideal,picl")
+    if not all(commands):
+        raise PerdureError(
+            "no program: write it after --, as in perdure sweep -- ./program argument"
+        )
+
+
+def _axes(given: Mapping[str, Values]) -> dict[str, list[str]]:
+    """Every key with its values."""
+    if not isinstance(given, Mapping):
+        raise PerdureError(
+            f"set={given!r}: give keys with their values, as in {{'picl.acs_gap': [1, 3]}}"
+        )
+    return {key: _listed(key, values) for key, values in given.items()}
+
+
 def _listed(key: str, values: Values) -> list[str]:
     """The values of one key, spelled as in a configuration file."""
     several = [values] if isinstance(values, str | int | float | bool) else list(values)
@@ -262,7 +276,7 @@ def _surroundings(
                 f"{fspath(sysroot)}' makes one"
             )
         digests.append(sysroot_digest(Path(sysroot)))
-    for mount in mounts:
+    for mount in requests.texts(mounts):
         host, _, guest = mount.rpartition(":")
         if not Path(host).is_dir():
             raise PerdureError(f"--mount {mount}: {host or 'nothing'} is no directory")
@@ -272,11 +286,10 @@ def _surroundings(
         digests.append(file_digest(Path(stdin)))
     if pmem is not None and pools.exist(Path(pmem)):
         digests.append(f"/pmem={tree_digest([Path(pmem)])}")
-    pairs = environment.items() if isinstance(environment, Mapping) else None
     return Surroundings(
         sysroot=None if sysroot is None else str(Path(sysroot).resolve()),
         mounts=tuple(resolved),
-        environment=tuple(environment if pairs is None else (f"{k}={v}" for k, v in pairs)),
+        environment=tuple(requests.assignments(environment)),
         stdin=None if stdin is None else str(Path(stdin).resolve()),
         digest=hashlib.sha256("\n".join(digests).encode()).hexdigest()[:32] if digests else "",
     )

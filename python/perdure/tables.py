@@ -242,7 +242,10 @@ class Sheet:
                 Text.assemble(f"{name}: ", cell) for name, cell in rest if name not in self.prose
             ]
             for packed in _packed(short, width - INDENT):
-                yield Padding(packed, (0, 0, 0, INDENT), expand=False)
+                if any(len(word) > width - INDENT for word in packed.plain.split()):
+                    yield line(" " * INDENT).append_text(packed)
+                else:
+                    yield Padding(packed, (0, 0, 0, INDENT), expand=False)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Where this command writes for people: standard output and standard error.
 
 Always true here: on a terminal, lines are as long as it is wide; elsewhere, as in a pipe or a file,
-they are as long as they need to be, unless COLUMNS says how wide they may be.
+they are as long as they need to be, unless COLUMNS says how wide they may be. A word that is longer
+than a line, as a path may be, is not cut off: the terminal breaks it, and it can be copied whole.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, Any
 
 from rich.console import Console
 
@@ -18,14 +19,22 @@ from perdure import capture
 from perdure.tables import UNLIMITED
 
 
+class Whole(Console):
+    """Prints lines as they are."""
+
+    def print(self, *objects: Any, crop: bool = False, **given: Any) -> None:
+        """Without cutting off what is longer than a line."""
+        super().print(*objects, crop=crop, **given)
+
+
 def output() -> Console:
     """Standard output."""
-    return Console(width=_width(sys.stdout))
+    return Whole(width=_width(sys.stdout))
 
 
 def errors() -> Console:
     """Standard error: what is no result."""
-    return Console(stderr=True, width=_width(sys.stderr))
+    return Whole(stderr=True, width=_width(sys.stderr))
 
 
 def tables(json_file: str | None) -> Console:

@@ -249,9 +249,12 @@ def test_no_instruction_is_blamed_for_a_signal_that_was_sent(
         (("--set", "l1d.bytes=64"), "l1d"),
         (("--set", "l1d.ways=0"), "l1d.ways"),
         (("--design", "picle"), "picl"),
+        (("--design", "spms"), "take the machine spms"),
+        (("--set", "cores=4"), "'harts', "),
         (("--machine", "picle"), "picl"),
         (("--machine", "/nowhere/machine.toml"), "/nowhere/machine.toml"),
         (("--harts", "100000"), "harts"),
+        (("--harts", "2", "--set", "harts=4"), "--harts 2 and --set harts=4 both say"),
         (("--mount", "/nowhere:/data"), "/nowhere"),
         (("--mount", "nonsense"), "nonsense"),
         (("--stdin", "/nowhere"), "/nowhere"),
@@ -263,6 +266,11 @@ def test_what_is_wrong_with_the_machine_is_named(
     words: tuple[str, ...], said: str, command: Command, kv: Path
 ) -> None:
     assert_refused(command("run", *words, "--", kv, "10"), said)
+
+
+def test_the_same_number_of_harts_may_be_said_twice(command: Command) -> None:
+    said = ("config", "--harts", "2", "--set", "harts=0x2", "--json", "-")
+    assert json.loads(command(*said).stdout)["values"]["harts"]["value"] == 2
 
 
 def test_a_machine_file_with_an_unknown_key(command: Command, kv: Path, tmp_path: Path) -> None:

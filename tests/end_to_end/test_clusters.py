@@ -94,6 +94,28 @@ def test_the_command_cuts_where_it_stands(command: Command, scheduler: str, tmp_
     assert both.status == 2 and "give one of both" in both.stderr
 
 
+def test_a_broken_contract_is_a_verdict_on_a_cluster_too(
+    command: Command, scheduler: str, tmp_path: Path
+) -> None:
+    words = ("hunt", "--design", "journaling", "--planted-bug", "rewrite-dropped", "--cuts", "1",
+             "--seed", "14", "--json", tmp_path / "found.json")  # fmt: skip
+    hunted = command(*words, "--scheduler", scheduler)
+    assert hunted.status == 1, hunted.stderr
+    found = json.loads((tmp_path / "found.json").read_text())["found"]
+    assert found["verdict"] == "contract-broken"
+    words = found["command"][1:]
+    at, guest = words.index("--at"), words.index("--")
+    # Several parts, which all come to the same.
+    asked = [*words[:at], "--cuts", "4", *words[at + 2 : guest]]
+    reports = []
+    for name, shares in (("here", ()), ("there", ("--scheduler", scheduler))):
+        made = command(*asked, *shares, "--json", f"{name}.json", *words[guest:])
+        assert made.status == 1, made.stderr
+        reports.append(without_host_time(json.loads((tmp_path / f"{name}.json").read_text())))
+    assert reports[0] == reports[1]
+    assert [one["verdict"] for one in reports[1]["results"]] == ["contract-broken"]  # type: ignore[attr-defined]
+
+
 def test_a_token_of_a_cluster_is_a_token(scheduler: str) -> None:
     report = Machine().cut([PROGRAMS / "kv", "300"], cuts=3, scheduler=scheduler)
     assert replay(report.results[-1].token).results[0].cycle == report.results[-1].cycle

@@ -27,8 +27,16 @@ COMPLETED = (
 """What is typed, and what the line is then."""
 
 
-def installed(shell: str, home: Path) -> dict[str, str]:
-    """The environment of a shell in which somebody has installed completion."""
+SHOWN = {
+    "bash": ('eval "$(perdure --show-completion bash)"\n', None),
+    "zsh": ("fpath+=~/mine; autoload -Uz compinit; compinit\n", "mine/_perdure"),
+    "fish": ("", ".config/fish/completions/perdure.fish"),
+}
+"""What `--show-completion` is for: a line of the start file, and the file that it is kept in."""
+
+
+def installed(shell: str, home: Path, by_hand: bool = False) -> dict[str, str]:
+    """The environment of a shell in which somebody has installed completion, perhaps by hand."""
     if shutil.which(shell) is None:
         pytest.skip(f"no {shell} here (`make test` installs it where that is possible)")
     home.mkdir()
@@ -41,6 +49,20 @@ def installed(shell: str, home: Path) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "TERM": "dumb",
     }
+    if by_hand:
+        # From a shell that has none of it.
+        words = ["sh", "-c", f"perdure --show-completion {shell}; true"]
+        done = subprocess.run(
+            words, cwd=home, env=environment, capture_output=True, text=True, check=True
+        )
+        start, kept = SHOWN[shell]
+        if kept is not None:
+            (home / kept).parent.mkdir(parents=True)
+            (home / kept).write_text(done.stdout)
+        if shell in START_FILES:
+            with (home / START_FILES[shell]).open("a") as file:
+                file.write(start)
+        return environment
     # What is asked for is the parent's completion, which is found by its name: it must not exec.
     words = [shell, "-c", "perdure --install-completion; true"]
     done = subprocess.run(
@@ -50,10 +72,13 @@ def installed(shell: str, home: Path) -> dict[str, str]:
     return environment
 
 
+@pytest.mark.parametrize("by_hand", [False, True], ids=["installed", "shown"])
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_the_tab_key_completes(shell: str, terminal: Terminal, tmp_path: Path) -> None:
+def test_the_tab_key_completes(
+    shell: str, by_hand: bool, terminal: Terminal, tmp_path: Path
+) -> None:
     home = tmp_path / "home"
-    environment = installed(shell, home)
+    environment = installed(shell, home, by_hand)
     process = subprocess.Popen(
         [shell, "-i"],
         cwd=home,
@@ -79,9 +104,10 @@ def test_the_tab_key_completes(shell: str, terminal: Terminal, tmp_path: Path) -
         process.wait()
 
 
-def test_fish_offers_the_same_with_what_it_means(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_hand", [False, True], ids=["installed", "shown"])
+def test_fish_offers_the_same_with_what_it_means(by_hand: bool, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    environment = installed("fish", home)
+    environment = installed("fish", home, by_hand)
 
     def offered(typed: str) -> list[tuple[str, str]]:
         words = ["fish", "-c", f"complete --do-complete='{typed}'"]
@@ -94,3 +120,19 @@ def test_fish_offers_the_same_with_what_it_means(tmp_path: Path) -> None:
     for typed, line in COMPLETED:
         assert line.rpartition(" ")[2] in [word for word, _ in offered(typed)]
     assert all(meaning for _, meaning in offered("perdure cut --design "))
+
+
+@pytest.mark.parametrize("option", ["--show-completion", "--install-completion"])
+def test_a_shell_that_has_no_completion_is_told_which_have(option: str, tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+
+    def told(*words: str) -> str:
+        done = subprocess.run(
+            ["dash", "-c", f"perdure {' '.join([option, *words])}; exit $?"],
+            env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS,
+        )  # fmt: skip
+        assert done.returncode == 2 and not list(tmp_path.iterdir()), done.stdout
+        return done.stderr
+
+    assert f"name one, as in perdure {option} bash, of bash, zsh, fish" in told()
+    assert f"{option}: 'zhs' is not one of bash, zsh, fish" in told("zhs")

@@ -248,6 +248,17 @@ def test_steps_of_one_thread_among_others_that_contend(
     assert "internal-error" not in out and "= 42" in out, out
 
 
+def test_a_breakpoint_that_others_pass_is_told(gdb: Callable[..., Ended], tmp_path: Path) -> None:
+    """Where gdb lets one thread go on, the others run as ever: where the first was is said."""
+    many = ("--harts", "3", "--", build(THREADS, tmp_path))
+    alone = "thread 1\nset scheduler-locking on\ncontinue\nprint shared\n"
+    out = gdb(f"break bump\ncontinue\n{alone}", *many).stdout
+    found = re.findall(r"thread [23] has passed the breakpoint at 0x.* goto (\d+) goes there", out)
+    assert len(found) == 1 and "$1 = 150" in out, out
+    out = gdb(f"perdure goto {found[0]}\nbreak bump\ncontinue\n", *many).stdout
+    assert "hit Breakpoint 1, bump" in out and "has passed" not in out, out
+
+
 def test_the_session_is_killed_and_the_script_goes_on(
     gdb: Callable[..., Ended], tmp_path: Path
 ) -> None:
@@ -332,7 +343,12 @@ continue
 continue
 print counter
 perdure epochs
+perdure bookmark now
+perdure goto end
+perdure bookmark late
+perdure goto now
 perdure cut
+perdure bookmarks
 print counter
 perdure lives
 delete
@@ -348,6 +364,8 @@ continue
     out = ended.stdout
     assert "the power fails at cycle" in out and "goes back to the end of epoch" in out, out
     assert "ended by a power cut" in out and "life 2" in out
+    assert "the bookmark late is forgotten: it was later than the cut" in out
+    assert re.search(r"^now: life 1, ", out, re.MULTILINE) and "\nlate: " not in out, out
     assert "the program exits with status 3 next" in out
     assert out.count("begin\n") == 1 and out.count("sum ") == 1
 

@@ -9,10 +9,11 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE_SECONDS, Terminal
+from conftest import PATIENCE_SECONDS, Command, Terminal
 
 from perdure import Machine, hunting
 
@@ -30,6 +31,29 @@ def test_a_hunt_on_a_cluster_is_the_hunt_on_this_machine(
     assert there["found"] is None
     assert there["seeds"] == 2 * 2
     assert there == here
+
+
+def test_a_deadlock_that_a_hunt_found_is_one_again_by_its_token(
+    compiled: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    program = compiled(
+        '#include <unistd.h>\nint main(void) { write(1, "waits\\n", 6); pause(); return 0; }'
+    )
+    found = tmp_path / "found.json"
+    ended = command("hunt", "--cuts", "1", "--json", found, "--", program)
+    assert ended.status == 1, ended.stderr
+    failure = json.loads(found.read_text())["found"]
+    assert failure["verdict"] == "deadlock"
+    again = command("replay", failure["token"], "--json", "again.json")
+    assert again.status == 1, again.stderr
+    report = json.loads((tmp_path / "again.json").read_text())
+    (result,) = report["results"]
+    assert (report["failed"], result["verdict"]) == (1, "deadlock")
+    assert result["message"] == failure["message"] and "deadlocked" in result["message"]
+    assert "deadlock" in again.stdout
+    # Without a token, nobody is accused of what the program does by itself.
+    plain = command("cut", "--cuts", "1", "--", program)
+    assert plain.status == 2 and "the program is deadlocked" in plain.stderr
 
 
 def test_ctrl_c_keeps_what_was_reached(terminal: Terminal, tmp_path: Path) -> None:

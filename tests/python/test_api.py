@@ -85,3 +85,26 @@ def test_what_is_no_program_is_refused(core, program):
     with pytest.raises(perdure.PerdureError, match="is neither a text, nor a path, nor a list"):
         perdure.run(program)
     assert core.requests == []
+
+
+def test_one_text_stands_for_a_list_of_texts(core):
+    import perdure
+
+    machine = perdure.Machine(set="picl.acs_gap=2", environment="A=B", mounts="here:/there")
+    machine.run("program", watch="counter", write_through="out:/out")
+    machine.run(programs="one 1")
+    (_, alone), (_, several) = core.requests
+    assert alone["set"] == ["picl.acs_gap=2"] and alone["environment"] == ["A=B"]
+    assert alone["mounts"] == ["here:/there"] and alone["write_through"] == ["out:/out"]
+    assert alone["watch"] == ["counter"]
+    assert several["programs"] == [["one", "1"]]
+
+
+def test_one_cut_and_a_number_of_cuts_exclude_each_other(core):
+    import perdure
+
+    with pytest.raises(perdure.PerdureError, match="both `at` and `cuts` are given"):
+        perdure.cut("program", at=1000, cuts=3)
+    perdure.cut("program", at=1000)
+    perdure.cut("program")
+    assert [(one["at"], one["cuts"]) for _, one in core.requests] == [(1000, 100), (None, 100)]

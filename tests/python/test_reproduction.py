@@ -257,6 +257,14 @@ def test_a_part_that_there_is_not_is_refused_before_anything_is_built(reproduce,
         reproduce("fig9", designs=["nosuch"])
 
 
+def test_one_text_stands_for_a_list_of_experiments(reproduce, tmp_path):
+    out = tmp_path / "narrow"
+    perdure.reproduce("picl", "fig9,fig17", subjects="W0", designs="picl", at=3.2, out=out)
+    results = json.loads((out / "results.json").read_text())
+    assert results["only"] == ["W0", "picl", "3.2"]
+    assert [one["name"] for one in results["experiments"]] == ["fig17"]
+
+
 def test_one_design_at_one_place_of_an_axis(reproduce, tmp_path):
     done = reproduce("fig9", "fig17", subjects=["W0"], designs=["picl"], at=[3.2])
     results = json.loads((tmp_path / "results.json").read_text())

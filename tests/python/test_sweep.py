@@ -128,6 +128,19 @@ def test_a_sweep_takes_a_program_as_one_text(simulator, program, tmp_path):
     assert len(done.data) == 1
 
 
+def test_a_sweep_takes_designs_as_one_text(simulator, program, tmp_path):
+    done = sweep(program, tmp_path / "out", designs="picl")
+    assert (list(done.designs), len(done.data)) == (["picl"], 2)
+    done = sweep(program, tmp_path / "out", designs="ideal,picl")
+    assert done.data["design"].to_list() == ["ideal", "picl", "ideal", "picl"]
+
+
+def test_values_without_their_keys_are_refused(simulator, program, tmp_path):
+    with pytest.raises(perdure.PerdureError, match="give keys with their values"):
+        perdure.sweep(program, set="nvm.banks=4", out=tmp_path / "out")
+    assert simulator() == 0
+
+
 def test_what_is_there_is_not_run_again_and_an_extended_sweep_runs_the_rest(
     simulator, program, tmp_path
 ):
@@ -223,6 +236,7 @@ def test_a_scheduler_that_does_not_answer_is_a_message(simulator, program, tmp_p
     ("more", "message"),
     [
         ({"designs": []}, "needs a design"),
+        ({"programs": ["./another"]}, "both `program` and `programs` are given"),
         ({"sysroot": "/nowhere"}, "not a directory"),
         ({"mounts": ["/nowhere:/data"]}, "is no directory"),
     ],

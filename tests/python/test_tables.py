@@ -121,3 +121,14 @@ def test_why_a_protected_machine_may_be_faster_is_said_where_it_is():
     assert "ideal.eager_write_back=true" in said
     assert render.why_faster(ideal, result("picl", 1001, 227, 700)) is None
     assert render.why_faster(ideal, result("picl", 990, 340, 700)) is None
+
+
+def test_a_path_that_is_longer_than_a_line_stays_whole(monkeypatch, capsys):
+    from perdure import tables, terminal
+
+    monkeypatch.setenv("COLUMNS", "80")
+    path = "/home/somebody/" + "folder/" * 12 + "program.c"
+    made = tables.table("", "program", "what it is", "source", left=3, prose=("what it is",))
+    made.add_row("btree", "a tree, and a sentence about it that takes some room", path)
+    terminal.output().print(made)
+    assert f"    source: {path}\n" in capsys.readouterr().out

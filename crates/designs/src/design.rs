@@ -161,7 +161,7 @@ pub(crate) fn only_pools(
 ) -> Result<Range<u64>, ImpossibleParameter> {
     let mut pools = hardware.memory.map().pools();
     let problem = format!(
-        "{design} needs persistent memory in one piece beside the memory of programs: give the machine a [[module]] of kind dram, and no second persistent one"
+        "{design} needs persistent memory in one piece beside the memory of programs: take the machine spms, or give this one a [[module]] of kind dram, and no second persistent one"
     );
     match (pools.next(), pools.next()) {
         (Some(region), None) => Ok(region),

@@ -236,11 +236,8 @@ impl Visitor for Cut<'_> {
         let started = Instant::now();
         let (request, prepared) = (self.request, self.prepared);
         let mut result = match campaign::run::<D>(request, prepared, self.bug, self.observer) {
-            // Of parts of a campaign, all would say so.
-            Err(error @ Error::Contract { .. }) if request.part.is_none() => {
-                broken::report(request, prepared, &error.to_string())
-            }
-            other => other?.to_json(prepared),
+            Ok(campaign) => campaign.to_json(prepared),
+            Err(error) => broken::report(request, prepared, error)?,
         };
         result.insert(
             "host".into(),

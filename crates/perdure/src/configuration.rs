@@ -252,7 +252,7 @@ fn put(table: &mut Table, key: &str, value: Value, source: &str) -> Result<(), E
 }
 
 /// A value in the notation of the command line: `30_000_000`, `30e6`, `0x10`, `64KiB`, `2MiB`, `true`.
-fn parse_override(text: &str) -> Value {
+pub(crate) fn parse_override(text: &str) -> Value {
     if let Ok(flag) = text.parse::<bool>() {
         return Value::Boolean(flag);
     }

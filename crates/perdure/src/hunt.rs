@@ -191,14 +191,16 @@ impl Visitor for Attempt<'_> {
                     ..Seen::default()
                 });
             }
-            Err(error @ (Error::Contract { .. } | Error::Defect(_) | Error::Deadlock { .. })) => {
-                return Ok(Seen {
-                    failure: Some(without_cut(self.request, &prepared, &error)),
-                    ..Seen::default()
-                });
-            }
-            Err(_) if self.observer.interrupted() => return Err(Stopped::Interrupted),
-            Err(other) => return Err(Stopped::Error(other)),
+            Err(error) => match broken::verdict(&error) {
+                Some(verdict) => {
+                    return Ok(Seen {
+                        failure: Some(without_cut(self.request, &prepared, verdict, &error)),
+                        ..Seen::default()
+                    });
+                }
+                None if self.observer.interrupted() => return Err(Stopped::Interrupted),
+                None => return Err(Stopped::Error(error)),
+            },
         };
         if campaign.interrupted {
             return Err(Stopped::Interrupted);
@@ -238,14 +240,9 @@ impl Visitor for Attempt<'_> {
 }
 
 /// A failure of the run itself: any cut of it shows it.
-fn without_cut(request: &Request, prepared: &Prepared, error: &Error) -> Failure {
-    let verdict = match error {
-        Error::Contract { .. } => Verdict::ContractBroken.name(),
-        Error::Deadlock { .. } => "deadlock",
-        _ => "defect",
-    };
+fn without_cut(request: &Request, prepared: &Prepared, verdict: Verdict, error: &Error) -> Failure {
     Failure {
-        verdict: verdict.into(),
+        verdict: verdict.name().into(),
         message: Some(error.to_string()),
         cycle: 1,
         token: broken::token(request, prepared).encode(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::configuration::{Configuration, check};
+use crate::configuration::{Configuration, check, parse_override};
 use crate::error::{Error, parsed};
 use crate::reads::Reads;
 use crate::timeline;
@@ -276,8 +276,16 @@ impl Request {
 
     /// The effective configuration, checked.
     pub fn configuration(&self) -> Result<Configuration, Error> {
+        let set = self.set_harts();
+        if let (Some(harts), Some((text, value))) = (self.harts, set)
+            && parse_override(value).as_integer() != i64::try_from(harts).ok()
+        {
+            return Err(Error::Configuration(format!(
+                "--harts {harts} and --set {text} both say how many hardware threads there are, and not the same: give one of them"
+            )));
+        }
         let harts = match (self.harts, self.programs.len()) {
-            (None, programs) if programs > 1 && !self.sets_harts() => Some(programs),
+            (None, programs) if programs > 1 && set.is_none() => Some(programs),
             (harts, _) => harts,
         };
         let configuration = Configuration::new(&self.machine, &self.design, &self.set, harts)?;
@@ -285,8 +293,13 @@ impl Request {
         Ok(configuration)
     }
 
-    fn sets_harts(&self) -> bool {
-        (self.set.iter()).any(|text| text.split('=').next().map(str::trim) == Some("harts"))
+    /// The setting that says how many harts there are, with its value, where one does: the last of them.
+    fn set_harts(&self) -> Option<(&str, &str)> {
+        let mut settings = self.set.iter().filter_map(|text| {
+            let (key, value) = text.split_once('=')?;
+            (key.trim() == "harts").then_some((text.as_str(), value.trim()))
+        });
+        settings.next_back()
     }
 
     /// The programs' names, for messages.

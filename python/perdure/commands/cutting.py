@@ -98,7 +98,7 @@ def cut(
             **asked,
             repeat=repeated.repeat,
             at=at,
-            cuts=cuts or 100,
+            cuts=cuts,
             schedule=schedule.value,
             seed=seed,
             during_recovery=during_recovery,

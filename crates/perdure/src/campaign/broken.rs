@@ -1,15 +1,26 @@
-//! A run in which the design breaks its contract with the hardware: no cut of it can be judged, and any
-//! shows it.
+//! A run of which no cut can be judged, and any shows why: the design breaks its contract with the hardware,
+//! nothing ever runs again, or the simulator contradicts itself.
 //!
 //! Always true here: nothing is said of what the run would have come to.
 
 use serde_json::{Map, Value, json};
 
+use crate::error::Error;
 use crate::reads::Reads;
 use crate::request::{Prepared, Request};
 use crate::token::Token;
 use crate::verify::Verdict;
 use crate::version::{BUILD, TIMING};
+
+/// What such a run is called, where an error says that it is one.
+pub(crate) fn verdict(error: &Error) -> Option<Verdict> {
+    match error {
+        Error::Contract { .. } => Some(Verdict::ContractBroken),
+        Error::Deadlock { .. } => Some(Verdict::Deadlock),
+        Error::Defect(_) => Some(Verdict::Defect),
+        _ => None,
+    }
+}
 
 /// Names a cut of such a run: the one that was asked for, or one at its start.
 pub(crate) fn token(request: &Request, prepared: &Prepared) -> Token {
@@ -27,8 +38,18 @@ pub(crate) fn token(request: &Request, prepared: &Prepared) -> Token {
     }
 }
 
-/// What a campaign of such a run reports: that one cut.
-pub(crate) fn report(request: &Request, prepared: &Prepared, message: &str) -> Map<String, Value> {
+/// What a campaign reports that came to this error: one cut, where that is a verdict. Who asks for cuts of a
+/// program that comes to nothing by itself is told so; but a token of such a run names just that.
+pub(crate) fn report(
+    request: &Request,
+    prepared: &Prepared,
+    error: Error,
+) -> Result<Map<String, Value>, Error> {
+    let is_again = request.reads.is_some();
+    let verdict = match verdict(&error) {
+        Some(verdict) if verdict == Verdict::ContractBroken || is_again => verdict,
+        _ => return Err(error),
+    };
     let token = token(request, prepared);
     let value = json!({
         "build": BUILD,
@@ -52,13 +73,13 @@ pub(crate) fn report(request: &Request, prepared: &Prepared, message: &str) -> M
             "cycle": token.at,
             "recovered_epoch": null,
             "resumed": false,
-            "verdict": Verdict::ContractBroken,
-            "message": message,
+            "verdict": verdict,
+            "message": error.to_string(),
             "token": token.encode(),
         }],
     });
     let Value::Object(map) = value else {
         unreachable!("built as an object")
     };
-    map
+    Ok(map)
 }

@@ -87,7 +87,8 @@ fn score(wanted: &[String], key: &str) -> u32 {
         let also = also.map_or(&[][..], |(_, also)| also);
         let stands = |words: &[String]| also.iter().any(|one| words.contains(&singular(one)));
         if name.contains(word) {
-            6
+            // One word may be a section's name, and meant for what it stands for: cores are harts.
+            if wanted.len() == 1 { 4 } else { 6 }
         } else if stands(&name) {
             4
         } else {
@@ -131,6 +132,7 @@ mod tests {
             ("l3.associativity=2", &["'llc.ways'"]),
             ("write.latency=300", &["'nvm.row_write_ns'"]),
             ("threads=2", &["'harts'"]),
+            ("cores=4", &["meant: 'harts', 'core.model'"]),
         ] {
             let said = refused(wrong);
             let key = wrong.split('=').next().unwrap();

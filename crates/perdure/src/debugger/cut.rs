@@ -3,7 +3,9 @@
 //! Always true here: a cut is the one that `perdure cut --at` makes at that cycle, and the life after it is
 //! the one that goes on there.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::mem;
 
 use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
@@ -41,15 +43,22 @@ impl<D: Design> Session<D> {
         let cut = Cut::at(cycle);
         self.lives.truncate(self.life + 1);
         let life = self.life;
-        self.bookmarks
-            .retain(|_, (at, _)| *at <= Position { life, moment });
+        let ends = Position { life, moment };
+        let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) = mem::take(&mut self.bookmarks)
+            .into_iter()
+            .partition(|(_, (at, _))| *at <= ends);
+        self.bookmarks = kept;
         let own = &mut self.lives[self.life];
         own.forget_after(moment);
         own.planned = Some(cut);
         own.ends(moment, End::Cut(cut), moment);
         self.forget_near();
         self.stand(head);
-        self.enter_next_life()
+        let forgotten = forgotten(&gone);
+        match self.enter_next_life() {
+            Err(Error::Request(words)) => Err(Error::Request(forgotten + &words)),
+            began => Ok(forgotten + &began?),
+        }
     }
 
     /// When a life begins, in its own time.
@@ -160,5 +169,18 @@ impl<D: Design> Session<D> {
         next.outside.forgets = true;
         next.keep_progress(epoch.unwrap_or_default());
         Ok((next, told))
+    }
+}
+
+/// What the user hears of bookmarks that lay ahead of a cut.
+fn forgotten(bookmarks: &BTreeMap<String, (Position, u32)>) -> String {
+    let names: Vec<&str> = bookmarks.keys().map(String::as_str).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => format!("the bookmark {one} is forgotten: it was later than the cut\n"),
+        all => format!(
+            "the bookmarks {} are forgotten: they were later than the cut\n",
+            all.join(", ")
+        ),
     }
 }

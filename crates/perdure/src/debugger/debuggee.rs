@@ -28,6 +28,8 @@ pub(super) trait Debuggee {
     fn let_go(&mut self, only: &[u32]);
     /// Goes forward, or backward.
     fn go_on(&mut self, goal: Goal, backward: bool, poll: Poll) -> Result<Stop, Error>;
+    /// What the user should know of a breakpoint that was passed on the way, once.
+    fn passed(&mut self) -> Option<String>;
     /// Carries out a command of the monitor.
     fn command(&mut self, line: &str, poll: Poll) -> Result<String, Error>;
     /// The guest path of the program that is debugged.
@@ -78,6 +80,10 @@ impl<D: Design> Debuggee for Session<D> {
         } else {
             self.advance(goal, poll)
         }
+    }
+
+    fn passed(&mut self) -> Option<String> {
+        self.passed.take()
     }
 
     fn command(&mut self, line: &str, poll: Poll) -> Result<String, Error> {

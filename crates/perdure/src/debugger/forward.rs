@@ -55,6 +55,7 @@ impl<D: Design> Session<D> {
     /// Goes forward.
     pub fn advance(&mut self, goal: Goal, poll: Poll) -> Result<Stop, Error> {
         self.keep_reported(false);
+        self.passed = None;
         if let [one] = self.only[..]
             && view::pc_of(self.machine(), one).is_some()
         {
@@ -279,6 +280,9 @@ impl<D: Design> Session<D> {
             } else {
                 None
             };
+            if !watched && self.stops.breakpoints.contains(address) {
+                self.note_passed(hart, thread, *address);
+            }
             if let Some(stop) = stop
                 && self.stand_inside(index)
             {
@@ -301,6 +305,19 @@ impl<D: Design> Session<D> {
             }
         }
         None
+    }
+}
+
+impl<D: Design> Session<D> {
+    /// A thread that may not stop meets a breakpoint: nobody waits for it, so the user hears of the first.
+    fn note_passed(&mut self, hart: usize, thread: u32, address: u64) {
+        if self.passed.is_none() && self.is_debugged(thread) {
+            let (alone, cycle) = (self.only[0], self.head.machine.clock(hart));
+            self.passed = Some(format!(
+                "[perdure] thread {thread} has passed the breakpoint at {address:#x}, because thread {alone} is to go on alone, \
+                 and no thread waits for another here: monitor goto {cycle} goes there"
+            ));
+        }
     }
 }
 

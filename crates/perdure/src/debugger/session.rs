@@ -66,6 +66,8 @@ pub(super) struct Session<D: Design> {
     pub stops: Arc<Stops>,
     /// The threads that the client lets go on where these are not all: the others run, too, but stop nowhere.
     pub only: Vec<u32>,
+    /// What the user should know of the first breakpoint that one of these others has passed.
+    pub passed: Option<String>,
     /// The access that a watch point stopped at last, until that is of no interest.
     pub reported: Option<Access>,
     /// The thread that stopped last.
@@ -109,6 +111,7 @@ impl<D: Design> Session<D> {
             near: BTreeMap::new(),
             stops: Arc::default(),
             only: Vec::new(),
+            passed: None,
             reported: None,
             thread: 0,
             program: String::new(),

@@ -42,6 +42,12 @@ pub enum Verdict {
     /// The design broke its contract with the hardware, before the cut or after it: the message names the
     /// hook. Nothing can be judged then, and any cut of the run shows it.
     ContractBroken,
+    /// Of what a hunt found, and of its token: without any cut, a moment came from which on nothing would
+    /// ever have run again. Any cut of the run shows it.
+    Deadlock,
+    /// Of what a hunt found, and of its token: the simulator contradicted itself, which is its own fault. Any
+    /// cut of the run shows it.
+    Defect,
 }
 
 impl Verdict {
@@ -64,6 +70,8 @@ impl Verdict {
             Self::RestartFailed => "restart-failed",
             Self::OutputUnexpected => "output-unexpected",
             Self::ContractBroken => "contract-broken",
+            Self::Deadlock => "deadlock",
+            Self::Defect => "defect",
         }
     }
 

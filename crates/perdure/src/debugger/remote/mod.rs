@@ -132,8 +132,9 @@ fn go_on(remote: &mut Remote, wire: &mut Wire, ends: &dyn Fn() -> bool) -> Resul
         .let_go(if remote.locked { &remote.named } else { &[] });
     let stop = remote.session.go_on(goal, backward, &mut poll)?;
     if stop != Stop::Interrupted {
-        let told = words(&stop).map_or(Ok(()), |words| wire.tell(&words));
-        return Ok(match told {
+        let passed = remote.session.passed();
+        let mut told = passed.into_iter().chain(words(&stop));
+        return Ok(match told.try_for_each(|words| wire.tell(&words)) {
             Ok(()) => Went::Stopped(stop),
             Err(_) => Went::Left(Left::Gone),
         });
