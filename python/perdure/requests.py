@@ -130,7 +130,7 @@ def several(program: Command, programs: str | Sequence[Command]) -> list[list[st
 
 def cuts(at: int | None, number: int | None) -> dict[str, Any]:
     """What a request says about how many cuts there are: one `at` a cycle, or so many."""
-    if at is not None and number is not None:
+    if at is not None and number not in (None, 1):
         raise _core.PerdureError(
             "both `at` and `cuts` are given: `at` is the cycle of the one cut, `cuts` a number of "
             "them"

@@ -35,7 +35,7 @@ def machine(folder: Path, domain: str = "adr") -> Machine:
 def ledger(
     folder: Path, *words: str, domain: str = "adr", transactions: int = 40, **more: Any
 ) -> CutReport:
-    asked = {"cuts": CUTS, "seed": seed(3), "restart": True, **more}
+    asked = {"cuts": None if "at" in more else CUTS, "seed": seed(3), "restart": True, **more}
     return machine(folder, domain).cut([LEDGER, "/pmem", str(transactions), *words], **asked)
 
 

@@ -106,5 +106,10 @@ def test_one_cut_and_a_number_of_cuts_exclude_each_other(core):
     with pytest.raises(perdure.PerdureError, match="both `at` and `cuts` are given"):
         perdure.cut("program", at=1000, cuts=3)
     perdure.cut("program", at=1000)
+    perdure.cut("program", at=1000, cuts=1)
     perdure.cut("program")
-    assert [(one["at"], one["cuts"]) for _, one in core.requests] == [(1000, 100), (None, 100)]
+    assert [(one["at"], one["cuts"]) for _, one in core.requests] == [
+        (1000, 100),
+        (1000, 1),
+        (None, 100),
+    ]

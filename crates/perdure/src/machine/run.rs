@@ -120,23 +120,21 @@ impl<D: Design, S: Source> Machine<D, S> {
         if self.epoch_due.is_some() || self.ended.is_some() {
             return None;
         }
-        let mut first: Option<(usize, Cycles)> = None;
-        let mut second = Cycles::MAX;
-        for (index, hart) in self.harts.iter().enumerate() {
-            if !hart.can_run() {
+        let (mut first, mut time, mut second) = (None, Cycles::MAX, Cycles::MAX);
+        let cores = self.hardware.cores.iter();
+        for (index, (state, core)) in self.harts.iter().zip(cores).enumerate() {
+            if !state.can_run() {
                 continue;
             }
-            let time = self.clock(index);
-            match first {
-                Some((_, best)) if time >= best => second = second.min(time),
-                _ => {
-                    second = first.map_or(Cycles::MAX, |(_, best)| best);
-                    first = Some((index, time));
-                }
+            let own = core.timing.now(state.context.hart.retired);
+            if first.is_none() || own < time {
+                (first, second, time) = (Some(index), time, own);
+            } else {
+                second = second.min(own);
             }
         }
         let lookahead = self.configuration.scheduling.lookahead_cycles;
-        first.map(|(hart, time)| (hart, time, second.saturating_add(lookahead)))
+        first.map(|hart| (hart, time, second.saturating_add(lookahead)))
     }
 
     /// Continues a turn: a pending exit first, then the source, until the turn is over.
@@ -211,12 +209,9 @@ impl<D: Design, S: Source> Machine<D, S> {
             0 => u64::MAX,
             instructions => self.harts[turn.hart].epoch_start + instructions,
         };
-        let retired = self.retired();
+        let stop = self.retired_at_stop(turn.hart);
         let alone = self.clocks_of_others(turn.hart).next().is_none();
         let state = &mut self.harts[turn.hart];
-        let stop = self
-            .stop_after
-            .saturating_sub(retired - state.context.hart.retired);
         let Running { space, program, .. } = state
             .context
             .running
@@ -241,6 +236,14 @@ impl<D: Design, S: Source> Machine<D, S> {
             listener: self.listener.0.as_deref_mut(),
         };
         state.source.run(&mut state.context.hart, door)
+    }
+
+    /// How many instructions a hart will have retired when the run stops, if it runs alone until then.
+    fn retired_at_stop(&self, hart: usize) -> u64 {
+        match self.stop_after {
+            u64::MAX => u64::MAX,
+            all => all.saturating_sub(self.retired() - self.harts[hart].context.hart.retired),
+        }
     }
 
     /// Counts what a hart has retired for the program that it runs.
@@ -349,13 +352,14 @@ impl<D: Design, S: Source> Machine<D, S> {
     }
 
     pub(super) fn virtual_clock(&self, hart: usize) -> VirtualClock {
-        let (before, after) = self.harts.split_at(hart);
-        let others = before.iter().chain(&after[1..]);
+        let mut others = 0;
+        for (other, state) in self.harts.iter().enumerate() {
+            if other != hart {
+                others = state.context.progress().max(others);
+            }
+        }
         VirtualClock {
-            others: others
-                .map(|state| state.context.progress())
-                .max()
-                .unwrap_or(0),
+            others,
             idle: self.harts[hart].context.idle,
             skipped_ns: self.skipped_ns,
             instructions_per_us: self.configuration.specification.core.frequency_mhz,

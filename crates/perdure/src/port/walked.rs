@@ -8,12 +8,12 @@ use perdure_riscv::{Access, Fault};
 use super::{Place, Port};
 
 /// Few, because a turn may be short.
-const PAGES: usize = 16;
+const PAGES: usize = 8;
 
 /// No page has this number.
 const NO_PAGE: u64 = u64::MAX;
 
-/// Pages with their numbers, whose low bits say where each one stands.
+/// Pages with their numbers, which say where each one stands.
 pub(super) struct Walked([(u64, Leaf); PAGES]);
 
 impl Default for Walked {
@@ -25,7 +25,9 @@ impl Default for Walked {
 impl Walked {
     #[inline(always)]
     fn page(&mut self, kernel: &Kernel, space: SpaceId, number: u64) -> Leaf {
-        let known = &mut self.0[number as usize % PAGES];
+        // Arrays lie a power of two of pages apart.
+        let place = number ^ number >> 5 ^ number >> 13;
+        let known = &mut self.0[place as usize % PAGES];
         if known.0 != number {
             *known = (number, kernel.walk(space, number));
         }

@@ -59,6 +59,8 @@ pub struct BlockCache<Hint> {
     pub(super) blocks: Vec<Block<Hint>>,
     pub(super) steps: Vec<Step>,
     chains: Vec<u32>,
+    /// The block that was about to run when the hart's turn ended: the guess with which its next one begins.
+    pub(super) awaited: u32,
     /// Numbers of the pages that hold code of a block.
     pages: BTreeSet<u64>,
     /// The memory type that the steps' handlers are for.
@@ -78,6 +80,7 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
             blocks: Vec::new(),
             steps: Vec::new(),
             chains: vec![NONE; CHAINS],
+            awaited: NONE,
             pages: BTreeSet::new(),
             memory: None,
         };
@@ -101,6 +104,7 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         });
         self.steps.clear();
         self.chains.fill(NONE);
+        self.awaited = NONE;
         self.pages.clear();
     }
 

@@ -24,9 +24,10 @@ pub fn run<M: Memory>(
     blocks.claim(typeid::of::<M>());
     let mut trapped = Trapped::default();
     // The block that ran last, how it ended, and the guess for what follows.
-    let (mut last, mut end, mut next) = (NONE, End::Fallen, NONE);
+    let (mut last, mut end, mut next) = (NONE, End::Fallen, blocks.awaited);
     loop {
         if hart.retired >= memory.limit() {
+            blocks.awaited = next;
             return Exit::Limit;
         }
         let guess = &blocks.blocks[next as usize];
