@@ -135,7 +135,6 @@ pub struct PhysicalMap {
     plain_module: usize,
     /// Where devices begin.
     devices_start: u64,
-    has_devices: bool,
 }
 
 impl PhysicalMap {
@@ -165,7 +164,6 @@ impl PhysicalMap {
         Self {
             plain_end: if plain { first.addresses.end } else { 0 },
             plain_module: first.modules[0],
-            has_devices: devices.is_some(),
             devices_start: devices.map_or(end, |region| region.addresses.start),
             regions,
         }
@@ -222,7 +220,7 @@ impl PhysicalMap {
     /// True if there is a device region.
     #[inline]
     pub fn has_devices(&self) -> bool {
-        self.has_devices
+        self.devices_start < self.bytes()
     }
 
     /// True if an address belongs to a device.

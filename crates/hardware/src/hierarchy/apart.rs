@@ -85,7 +85,7 @@ impl Hardware {
                 let version = given.version;
                 let free = self.put_llc(policy, line, &bytes, version, true, granted.ready);
                 granted.ready = granted.ready.max(free);
-                granted.version = policy.departed_version(given.version);
+                granted.version = policy.departed_version(version);
             }
         } else if before.holders >> requester & 1 != 0 {
             // An upgrade: the bytes are there.
