@@ -13,7 +13,7 @@ use perdure_hardware::trace::Traced;
 use perdure_linux::Running;
 
 use super::output::spool_failed;
-use super::{Machine, Pause, Turn, statistics_of};
+use super::{HartState, Machine, Pause, Turn, statistics_of};
 use crate::error::Error;
 use crate::port::{Door, Limits};
 use crate::source::{Exit, Source};
@@ -120,21 +120,21 @@ impl<D: Design, S: Source> Machine<D, S> {
         if self.epoch_due.is_some() || self.ended.is_some() {
             return None;
         }
-        let (mut first, mut time, mut second) = (None, Cycles::MAX, Cycles::MAX);
-        let cores = self.hardware.cores.iter();
-        for (index, (state, core)) in self.harts.iter().zip(cores).enumerate() {
-            if !state.can_run() {
-                continue;
-            }
-            let own = core.timing.now(state.context.hart.retired);
-            if first.is_none() || own < time {
-                (first, second, time) = (Some(index), time, own);
-            } else {
-                second = second.min(own);
+        // Who cannot run is as one that is never due: once a turn, all harts are looked at, so in few steps.
+        let (mut first, mut time, mut second) = (0, Cycles::MAX, Cycles::MAX);
+        for (hart, state) in self.harts.iter().enumerate() {
+            if state.can_run() {
+                let own = self.hardware.cores[hart]
+                    .timing
+                    .now(state.context.hart.retired);
+                second = second.min(own.max(time));
+                if own < time {
+                    (first, time) = (hart, own);
+                }
             }
         }
         let lookahead = self.configuration.scheduling.lookahead_cycles;
-        first.map(|hart| (hart, time, second.saturating_add(lookahead)))
+        (time < Cycles::MAX).then(|| (first, time, second.saturating_add(lookahead)))
     }
 
     /// Continues a turn: a pending exit first, then the source, until the turn is over.
@@ -204,14 +204,17 @@ impl<D: Design, S: Source> Machine<D, S> {
 
     pub(super) fn run_source(&mut self, turn: Turn, until: Cycles) -> Exit {
         self.order_of(Some(turn.hart));
-        let clock = self.virtual_clock(turn.hart);
         let epoch_end = match self.lengths.instructions {
             0 => u64::MAX,
             instructions => self.harts[turn.hart].epoch_start + instructions,
         };
         let stop = self.retired_at_stop(turn.hart);
         let alone = self.clocks_of_others(turn.hart).next().is_none();
-        let state = &mut self.harts[turn.hart];
+        let own = self.clock_without_others(turn.hart);
+        let (before, rest) = self.harts.split_at_mut(turn.hart);
+        let (state, after) = rest.split_first_mut().expect("the hart exists");
+        let others = before.iter().chain(&*after);
+        let clock = |retired| with_others(own, others.clone()).nanoseconds(retired);
         let Running { space, program, .. } = state
             .context
             .running
@@ -232,7 +235,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             hart: turn.hart,
             space,
             limits,
-            clock,
+            clock: &clock,
             listener: self.listener.0.as_deref_mut(),
         };
         state.source.run(&mut state.context.hart, door)
@@ -340,7 +343,7 @@ impl<D: Design, S: Source> Machine<D, S> {
     }
 
     fn check_instruction_limits(&mut self, hart: usize) {
-        if self.retired() >= self.stop_after {
+        if self.stop_after < u64::MAX && self.retired() >= self.stop_after {
             self.finished = true;
             return;
         }
@@ -352,17 +355,29 @@ impl<D: Design, S: Source> Machine<D, S> {
     }
 
     pub(super) fn virtual_clock(&self, hart: usize) -> VirtualClock {
-        let mut others = 0;
-        for (other, state) in self.harts.iter().enumerate() {
-            if other != hart {
-                others = state.context.progress().max(others);
-            }
-        }
+        let others = self.harts[..hart].iter().chain(&self.harts[hart + 1..]);
+        with_others(self.clock_without_others(hart), others)
+    }
+
+    /// What a hart's virtual clock is by itself.
+    fn clock_without_others(&self, hart: usize) -> VirtualClock {
         VirtualClock {
-            others,
+            others: 0,
             idle: self.harts[hart].context.idle,
             skipped_ns: self.skipped_ns,
             instructions_per_us: self.configuration.specification.core.frequency_mhz,
         }
+    }
+}
+
+/// A hart's virtual clock beside those others.
+fn with_others<'h, S: 'h>(
+    clock: VirtualClock,
+    others: impl Iterator<Item = &'h HartState<S>>,
+) -> VirtualClock {
+    let progress = others.map(|other| other.context.progress());
+    VirtualClock {
+        others: progress.max().unwrap_or(0),
+        ..clock
     }
 }

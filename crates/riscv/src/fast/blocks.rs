@@ -143,6 +143,13 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         }
     }
 
+    /// The number of the block that stands there.
+    #[inline(always)]
+    pub(super) fn number_of(&self, block: *const Block<Hint>) -> u32 {
+        let bytes = block.addr() - self.blocks.as_ptr().addr();
+        (bytes / size_of::<Block<Hint>>()) as u32
+    }
+
     /// The block at `pc`, or [`NONE`].
     fn find(&self, pc: u64) -> u32 {
         let mut number = self.chains[chain_of(pc)];

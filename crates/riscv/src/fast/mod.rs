@@ -10,7 +10,7 @@ mod step;
 use crate::{Exit, Hart, Memory};
 pub use blocks::BlockCache;
 use blocks::NONE;
-use step::{End, Trapped, leave, run_chain};
+use step::{Chain, End, leave, run_chain};
 
 /// Runs `hart` until something stops it, keeping what it decodes in `blocks`. See [`Exit`] for
 /// the state that it is left in. `blocks` belongs to this hart; if it was used with another type
@@ -22,7 +22,6 @@ pub fn run<M: Memory>(
 ) -> Exit {
     hart.pc &= !1;
     blocks.claim(typeid::of::<M>());
-    let mut trapped = Trapped::default();
     // The block that ran last, how it ended, and the guess for what follows.
     let (mut last, mut end, mut next) = (NONE, End::Fallen, blocks.awaited);
     loop {
@@ -38,11 +37,8 @@ pub fn run<M: Memory>(
                 let second_line = hart.pc.wrapping_add(2);
                 memory.fetch_again(second_line, guess.second_hint, hart.retired)
             });
-        let block = if complete {
-            // The number of the next block comes from the last one's link and nowhere else: a
-            // short way, for it is the longest chain of loads from block to block.
-            last = next;
-            guess
+        let number = if complete {
+            next
         } else {
             let entered = match (found, fetched) {
                 (false, _) => blocks.enter(hart.pc, memory, hart.retired),
@@ -52,24 +48,21 @@ pub fn run<M: Memory>(
             match entered {
                 Ok(number) => {
                     link(blocks, last, end, number);
-                    last = number;
-                    &blocks.blocks[number as usize]
+                    number
                 }
                 Err(fault) => return Exit::Fault(fault),
             }
         };
-        debug_assert!((block.first_step as usize) < blocks.steps.len());
+        let mut chain = Chain::new(&blocks.blocks, &blocks.steps);
         // SAFETY: `claim` made sure that every step is one for `M`; a block is decoded completely
-        // before it is inserted, its last step alone ends it, and its steps stay in place as long
-        // as `blocks` is borrowed here. (A check that the first is there would be made for each block:
-        // three of its 57 host instructions.)
-        end = unsafe {
-            let first = blocks.steps.as_ptr().add(block.first_step as usize);
-            run_chain(hart, memory, first, &mut trapped)
-        };
+        // before it is inserted, its last step alone ends it, and blocks and steps stay as they are
+        // as long as `blocks` is borrowed here.
+        end = unsafe { run_chain(hart, memory, &mut chain, &blocks.blocks[number as usize]) };
+        last = blocks.number_of(chain.last);
+        let block = &blocks.blocks[last as usize];
         next = match end {
             End::Fallen | End::Jumped => block.links[end as usize],
-            End::Trapped => return leave(hart, trapped, |index| block.instruction(index)),
+            End::Trapped => return leave(hart, chain.trapped, |index| block.instruction(index)),
         };
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! A handler does its instruction and calls the handler of the next one, in tail position, so that
 //! the optimiser makes a jump of it; every instruction thus has its own indirect branch for the
-//! host to predict. Stable Rust does not promise the jump. It need not: a chain ends with its
-//! block, and a block is at most 32 instructions in one line plus one closing step, so the stack
-//! stays shallow even where every call is a real one.
+//! host to predict. The last one of a block goes on likewise with the block that came next before,
+//! where it is the right one and may begin. Stable Rust does not promise the jump. It need not: a
+//! chain is at most [`BLOCKS_OF_A_CHAIN`], and a block at most 32 instructions in one line plus one
+//! closing step, so the stack stays shallow even where every call is a real one.
 //!
 //! Always true while a chain runs: `hart.pc` and `hart.retired` are those of the block's first
-//! instruction; a step knows its own distance from there. The last step of a chain makes both exact.
+//! instruction; a step knows its own distance from there. The last step of a block makes both exact.
 
+use super::blocks::Block;
 use crate::encoding::Format;
 use crate::execute::{Context, Flow, Trap};
 use crate::instruction::Instruction;
@@ -61,16 +63,44 @@ pub(super) struct Trapped {
     pub(super) index: u8,
 }
 
-impl Default for Trapped {
-    fn default() -> Self {
+/// Blocks that a chain may run before it ends, and with it the stack that it may have taken.
+const BLOCKS_OF_A_CHAIN: u32 = 32;
+
+/// What a chain goes by, and what it leaves.
+#[derive(Debug)]
+pub(super) struct Chain<Hint> {
+    blocks: *const Block<Hint>,
+    steps: *const Step,
+    /// Blocks that it may still begin.
+    left: u32,
+    /// The block with which it ended.
+    pub(super) last: *const Block<Hint>,
+    /// The instruction at which, if it is one.
+    pub(super) trapped: Trapped,
+}
+
+impl<Hint> Chain<Hint> {
+    /// One that goes from block to block of `blocks`, which are decoded into `steps`.
+    #[inline(always)]
+    pub(super) fn new(blocks: &[Block<Hint>], steps: &[Step]) -> Self {
         Self {
-            trap: Trap::Illegal,
-            index: 0,
+            blocks: blocks.as_ptr(),
+            steps: steps.as_ptr(),
+            left: BLOCKS_OF_A_CHAIN,
+            last: blocks.as_ptr(),
+            trapped: Trapped {
+                trap: Trap::Illegal,
+                index: 0,
+            },
         }
     }
 }
 
-type Handler<M> = unsafe fn(&mut Hart, &mut M, *const Step, &mut Trapped) -> End;
+type Course<M> = Chain<<M as Memory>::FetchHint>;
+type Decoded<M> = Block<<M as Memory>::FetchHint>;
+
+/// Takes the step, and the block that it is one of.
+type Handler<M> = unsafe fn(&mut Hart, &mut M, *const Step, &mut Course<M>, &Decoded<M>) -> End;
 
 /// A handler of some memory type. [`super::BlockCache`] knows which, and makes sure of it.
 type ErasedHandler = unsafe fn();
@@ -162,38 +192,88 @@ fn erase<M: Memory>(handler: Handler<M>) -> ErasedHandler {
     unsafe { std::mem::transmute::<Handler<M>, ErasedHandler>(handler) }
 }
 
-/// Runs the chain that begins at `first`.
+/// Runs the chain that begins with `block`.
 ///
 /// # Safety
-/// `first` points to the first step of a block that was decoded for `M` and is complete: its last
-/// step is the only one that ends it.
+/// `block` is one of those that `chain` is for. They were all decoded for `M` and are complete: the last
+/// step of each is the only one that ends it. Nothing changes them or their steps while the chain runs.
 #[inline(always)]
 pub(super) unsafe fn run_chain<M: Memory>(
     hart: &mut Hart,
     memory: &mut M,
-    first: *const Step,
-    trapped: &mut Trapped,
+    chain: &mut Course<M>,
+    block: &Decoded<M>,
 ) -> End {
-    // SAFETY: the caller says that `first` is a step, and that its handler is one for `M`.
+    // SAFETY: a block's first step is one of the steps.
     unsafe {
-        let handler = std::mem::transmute::<ErasedHandler, Handler<M>>((*first).handler);
-        handler(hart, memory, first, trapped)
+        let first = chain.steps.add(block.first_step as usize);
+        take::<M>(hart, memory, first, chain, block)
+    }
+}
+
+/// Takes the step at `at` and those behind it.
+///
+/// # Safety
+/// `at` points to a step of `block`; and as [`run_chain`].
+#[inline(always)]
+unsafe fn take<M: Memory>(
+    hart: &mut Hart,
+    memory: &mut M,
+    at: *const Step,
+    chain: &mut Course<M>,
+    block: &Decoded<M>,
+) -> End {
+    // SAFETY: the caller says that it is a step, and that its handler is one for `M`.
+    unsafe {
+        let handler = std::mem::transmute::<ErasedHandler, Handler<M>>((*at).handler);
+        handler(hart, memory, at, chain, block)
     }
 }
 
 /// Goes on with the step behind `at`.
 ///
 /// # Safety
-/// `at` points to a step of a block decoded for `M`, and is not its last.
+/// As [`take`], and `at` is not the block's last step.
 #[inline(always)]
 unsafe fn proceed<M: Memory>(
     hart: &mut Hart,
     memory: &mut M,
     at: *const Step,
-    trapped: &mut Trapped,
+    chain: &mut Course<M>,
+    block: &Decoded<M>,
 ) -> End {
     // SAFETY: a step that is not the last has another behind it, of the same block.
-    unsafe { run_chain(hart, memory, at.add(1), trapped) }
+    unsafe { take(hart, memory, at.add(1), chain, block) }
+}
+
+/// Goes on behind `block`, which ended like `end`, with the block that came next when it last ended so;
+/// where that is another one, or may not begin, or is not simply entered, the chain ends.
+///
+/// # Safety
+/// As [`run_chain`].
+#[inline(always)]
+unsafe fn onward<M: Memory>(
+    hart: &mut Hart,
+    memory: &mut M,
+    chain: &mut Course<M>,
+    block: &Decoded<M>,
+    end: End,
+) -> End {
+    // SAFETY: links are numbers of blocks, live or dead; and the caller's promise.
+    unsafe {
+        let next = &*chain.blocks.add(block.links[end as usize] as usize);
+        chain.left -= 1;
+        if chain.left != 0
+            && hart.retired < memory.limit()
+            && next.pc == hart.pc
+            && !next.straddles
+            && memory.fetch_again(hart.pc, next.hint, hart.retired)
+        {
+            return run_chain(hart, memory, chain, next);
+        }
+    }
+    chain.last = block;
+    end
 }
 
 /// The handler of an operation. With `DISCARDS`, its destination is `x0`. With `SHORT`, it has no
@@ -201,12 +281,13 @@ unsafe fn proceed<M: Memory>(
 /// that way, it becomes the long handler.
 ///
 /// # Safety
-/// As [`run_chain`], but `at` may be any step of the block.
+/// As [`take`].
 unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool, const SHORT: bool>(
     hart: &mut Hart,
     memory: &mut M,
     at: *const Step,
-    trapped: &mut Trapped,
+    chain: &mut Course<M>,
+    block: &Decoded<M>,
 ) -> End {
     // SAFETY: `at` points to a step, and nothing writes steps while a chain runs.
     let step = unsafe { *at };
@@ -224,7 +305,7 @@ unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool, const SHORT: boo
     let executed = S::execute(&mut running);
     if const { SHORT } && executed == Err(Trap::Detour) {
         // SAFETY: the same step, and the caller's promise.
-        return unsafe { take_long::<M, S, DISCARDS>(hart, memory, at, trapped) };
+        return unsafe { take_long::<M, S, DISCARDS>(hart, memory, at, chain, block) };
     }
     if DISCARDS {
         hart.x[0] = 0;
@@ -234,12 +315,13 @@ unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool, const SHORT: boo
             hart.pc = hart.pc.wrapping_add(step.end_offset());
             memory.ends(observed.class, hart.pc, None);
             hart.retired += u64::from(step.index) + 1;
-            End::Fallen
+            // SAFETY: the caller's promise.
+            unsafe { onward(hart, memory, chain, block, End::Fallen) }
         }
         Ok(Flow::Next) => {
             memory.ends(observed.class, 0, None);
             // SAFETY: the step does not end its block, so it is not the last.
-            unsafe { proceed(hart, memory, at, trapped) }
+            unsafe { proceed(hart, memory, at, chain, block) }
         }
         Ok(Flow::Jump(target)) => {
             stay_a_branch();
@@ -247,9 +329,10 @@ unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool, const SHORT: boo
             memory.ends(observed.class, behind, Some(target));
             hart.pc = target;
             hart.retired += u64::from(step.index) + 1;
-            End::Jumped
+            // SAFETY: the caller's promise.
+            unsafe { onward(hart, memory, chain, block, End::Jumped) }
         }
-        Err(trap) => record(trapped, trap, step.index),
+        Err(trap) => record(chain, block, trap, step.index),
     }
 }
 
@@ -263,10 +346,11 @@ unsafe fn take_long<M: Memory, S: Semantics, const DISCARDS: bool>(
     hart: &mut Hart,
     memory: &mut M,
     at: *const Step,
-    trapped: &mut Trapped,
+    chain: &mut Course<M>,
+    block: &Decoded<M>,
 ) -> End {
     // SAFETY: the caller's promise.
-    unsafe { handle::<M, S, DISCARDS, false>(hart, memory, at, trapped) }
+    unsafe { handle::<M, S, DISCARDS, false>(hart, memory, at, chain, block) }
 }
 
 /// The handler of what computes a value for `x0`.
@@ -277,42 +361,46 @@ unsafe fn nothing<M: Memory>(
     hart: &mut Hart,
     memory: &mut M,
     at: *const Step,
-    trapped: &mut Trapped,
+    chain: &mut Course<M>,
+    block: &Decoded<M>,
 ) -> End {
     // SAFETY: the caller's promise.
-    unsafe { proceed(hart, memory, at, trapped) }
+    unsafe { proceed(hart, memory, at, chain, block) }
 }
 
 /// The handler of [`Step::end_of_line`].
 ///
 /// # Safety
-/// `at` points to a step.
+/// As [`take`].
 unsafe fn fall<M: Memory>(
     hart: &mut Hart,
-    _memory: &mut M,
+    memory: &mut M,
     at: *const Step,
-    _trapped: &mut Trapped,
+    chain: &mut Course<M>,
+    block: &Decoded<M>,
 ) -> End {
     // SAFETY: the caller's promise.
     let step = unsafe { *at };
     hart.pc = hart.pc.wrapping_add(step.immediate as u64);
     hart.retired += u64::from(step.index);
-    End::Fallen
+    // SAFETY: the caller's promise.
+    unsafe { onward(hart, memory, chain, block, End::Fallen) }
 }
 
 /// The handler of [`Step::illegal`].
 ///
 /// # Safety
-/// `at` points to a step.
+/// As [`take`].
 unsafe fn illegal<M: Memory>(
     _hart: &mut Hart,
     _memory: &mut M,
     at: *const Step,
-    trapped: &mut Trapped,
+    chain: &mut Course<M>,
+    block: &Decoded<M>,
 ) -> End {
     // SAFETY: the caller's promise.
     let step = unsafe { *at };
-    record(trapped, Trap::Illegal, step.index)
+    record(chain, block, Trap::Illegal, step.index)
 }
 
 /// Keeps the optimiser from computing with a guest branch's condition where the host should
@@ -329,8 +417,9 @@ fn stay_a_branch() {
 
 #[cold]
 #[inline(never)]
-fn record(trapped: &mut Trapped, trap: Trap, index: u8) -> End {
-    *trapped = Trapped { trap, index };
+fn record<Hint>(chain: &mut Chain<Hint>, block: &Block<Hint>, trap: Trap, index: u8) -> End {
+    chain.last = block;
+    chain.trapped = Trapped { trap, index };
     End::Trapped
 }
 
