@@ -256,6 +256,20 @@ impl Cache {
         self.records[slot.0 as usize][1] = self.changes;
     }
 
+    /// Marks a slot as just used if it holds that line; says whether it does.
+    #[inline(always)]
+    pub fn touch_if(&mut self, slot: Slot, line: u64) -> bool {
+        let Some([word, stamp]) = self.records.get_mut(slot.0 as usize) else {
+            return false; // No slot is out of reach, but who looks cannot panic this way.
+        };
+        if Word(*word).line() != line {
+            return false;
+        }
+        self.changes += 1;
+        *stamp = self.changes;
+        true
+    }
+
     /// Where the time of a slot's last use is kept, for a cache whose user keeps the time itself
     /// (see the lookaside).
     #[inline(always)]

@@ -371,13 +371,9 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
     #[inline(always)]
     fn fetch_again(&mut self, _pc: u64, hint: FetchHint, _retired: u64) -> bool {
         let core = self.core();
-        let slot = Slot(hint.slot);
-        if core.l1i.word(slot).line() != hint.line {
-            return false;
-        }
-        core.l1i.touch(slot);
-        core.fetches += 1;
-        true
+        let hits = core.l1i.touch_if(Slot(hint.slot), hint.line);
+        core.fetches += u64::from(hits);
+        hits
     }
 
     fn load_reserved<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
