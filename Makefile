@@ -158,6 +158,8 @@ test: rust test-compilers $(STAMPS)/test-tools
 	$(MAKE) test-installed; installed=$$?; \
 	wait $$rust; rust=$$?; \
 	cat out/test-rust.txt; \
+	[ $$rust = 0 ] || { echo "· what failed of the Rust tests, once more"; \
+		grep -E -A 12 'panicked at|takes too long|didn.t exit successfully|^error' out/test-rust.txt; }; \
 	exit $$((installed || rust))
 
 .PHONY: test-installed

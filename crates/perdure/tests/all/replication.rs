@@ -285,8 +285,9 @@ fn a_damaged_replica_gives_an_error_or_what_was_there() {
     let right = answers(&folder.at("replica"), newest);
     let path = folder.at("replica").join("replica.log");
     let log = fs::read(&path).unwrap();
-    let mut refused = 0;
+    let (mut refused, mut rounds) = (0, 0);
     for (seed, round, mut random) in common::rounds(150) {
+        rounds += 1;
         let mut damaged = log.clone();
         // The header now and then, so that it is hit.
         let at = if round % 3 == 0 {
@@ -318,7 +319,7 @@ fn a_damaged_replica_gives_an_error_or_what_was_there() {
             );
         }
     }
-    assert!(refused > 80, "{refused} of 150 were refused");
+    assert!(2 * refused > rounds, "{refused} of {rounds} were refused");
 }
 
 #[test]
