@@ -10,12 +10,11 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perdure import PerdureError, workloads
+from perdure import PerdureError, interpreter, workloads
 
 ZIGLANG = "ziglang>=0.13,<0.16"
 ZIGLANG_MEGABYTES = 101
@@ -49,7 +48,7 @@ def installed() -> Compiler | None:
     if gcc is not None:
         return Compiler("riscv64-linux-gnu-gcc", (gcc,))
     if importlib.util.find_spec("ziglang") is not None:
-        zig = (sys.executable, "-m", "ziglang", "cc", "-target", "riscv64-linux-musl")
+        zig = (*interpreter.MODULE, "ziglang", "cc", "-target", "riscv64-linux-musl")
         return Compiler("zig cc (from PyPI)", zig)
     return None
 
@@ -60,7 +59,7 @@ def find(report: Callable[[str], object] = print) -> Compiler:
     if compiler is not None:
         return compiler
     report(f"fetching the C compiler of PyPI's ziglang ({ZIGLANG_MEGABYTES} MB)")
-    command = [sys.executable, "-m", "pip", "install", "--quiet", ZIGLANG]
+    command = [*interpreter.MODULE, "pip", "install", "--quiet", ZIGLANG]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     importlib.invalidate_caches()
     compiler = installed()

@@ -51,6 +51,17 @@ def test_one_worker_or_several_give_identical_results(programs: Path, tmp_path: 
     assert len(one.failures) == len(several.failures) == 0
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python itself begins with the folder")
+def test_modules_in_the_users_folder_are_not_taken_for_pythons(
+    programs: Path, tmp_path: Path, command: Command
+) -> None:
+    for name in ("dataclasses", "queue", "types"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('this is not the library')\n")
+    ended = command("sweep", "--design", "ideal,picl", "--out", "out", "--", *program(programs))
+    assert ended.status == 0, ended.stderr
+    assert len(results(tmp_path / "out")) == 2
+
+
 def test_a_dask_cluster_gives_the_results_of_this_machine(
     programs: Path, tmp_path: Path, scheduler: str, command: Command
 ) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import perdure
-from perdure import PerdureError, __version__, _core, pools
+from perdure import PerdureError, __version__, _core, interpreter, pools
 from perdure.experiments.point import SCRATCH, core_digest, file_digest, scratch_mounts
 from perdure.experiments.programs import what_makes
 from perdure.experiments.servers import Server, serve
@@ -55,7 +55,7 @@ class Running:
                 raise PerdureError("interrupted")
             server: Server | None = getattr(self._own, "server", None)
             if server is None or not server.is_alive:
-                command = [sys.executable, "-m", "perdure.experiments.execute"]
+                command = [*interpreter.MODULE, "perdure.experiments.execute"]
                 server = Server(command, {**os.environ, "PYTHONPATH": _python_path()})
                 self._own.server = server
             self._campaigns[server] = campaign
