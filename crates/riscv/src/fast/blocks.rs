@@ -36,7 +36,7 @@ pub(super) struct Block<Hint> {
     pub(super) pc: u64,
     /// The number of the first step.
     pub(super) first_step: u32,
-    /// The blocks that came next the last time it ended, by [`super::step::End`].
+    /// The blocks that came next the last time it ended, by [`super::chain::End`].
     pub(super) links: [u32; 2],
     /// The next block of the chain.
     chain: u32,

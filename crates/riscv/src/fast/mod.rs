@@ -5,12 +5,13 @@
 //! [`Memory::fetch`], this one calls [`Memory::fetch_again`] first.
 
 mod blocks;
+mod chain;
 mod step;
 
 use crate::{Exit, Hart, Memory};
 pub use blocks::BlockCache;
 use blocks::NONE;
-use step::{Chain, End, leave, run_chain};
+use chain::{Chain, End, leave, run_chain};
 
 /// Runs `hart` until something stops it, keeping what it decodes in `blocks`. See [`Exit`] for
 /// the state that it is left in. `blocks` belongs to this hart; if it was used with another type

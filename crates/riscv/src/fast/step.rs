@@ -2,22 +2,16 @@
 //!
 //! A handler does its instruction and calls the handler of the next one, in tail position, so that
 //! the optimiser makes a jump of it; every instruction thus has its own indirect branch for the
-//! host to predict. The last one of a block goes on likewise with the block that came next before,
-//! where it is the right one and may begin. Stable Rust does not promise the jump. It need not: a
-//! chain is at most [`BLOCKS_OF_A_CHAIN`], and a block at most 32 instructions in one line plus one
-//! closing step, so the stack stays shallow even where every call is a real one.
-//!
-//! Always true while a chain runs: `hart.pc` and `hart.retired` are those of the block's first
-//! instruction; a step knows its own distance from there. The last step of a block makes both exact.
+//! host to predict. The last one of a block goes on likewise with the next block: see [`super::chain`].
 
-use super::blocks::Block;
+use super::chain::{Course, Decoded, End, ErasedHandler, Handler, erase, onward, proceed, record};
+use crate::Hart;
 use crate::encoding::Format;
 use crate::execute::{Context, Flow, Trap};
 use crate::instruction::Instruction;
 use crate::memory::Memory;
 use crate::observe::Observed;
 use crate::table::{Operation, Semantics, Visitor, visit};
-use crate::{Exit, Hart};
 use std::marker::PhantomData;
 
 /// A register number. Being an enumeration it is known to index a register file without a check.
@@ -41,75 +35,11 @@ const REGISTERS: [Register; 32] = {
     ]
 };
 
-/// How a chain of handlers ended. Wide, because a host that merges a byte into the register it
-/// had before would make every block wait for what was there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub(super) enum End {
-    /// At the instruction behind the block.
-    Fallen = 0,
-    /// At the target of a jump or a taken branch.
-    Jumped = 1,
-    /// At an instruction that trapped; see [`Trapped`].
-    Trapped = 2,
-}
-
-/// The instruction at which a chain trapped.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Trapped {
-    /// Why.
-    pub(super) trap: Trap,
-    /// Instructions of the block before it.
-    pub(super) index: u8,
-}
-
-/// Blocks that a chain may run before it ends, and with it the stack that it may have taken.
-const BLOCKS_OF_A_CHAIN: u32 = 32;
-
-/// What a chain goes by, and what it leaves.
-#[derive(Debug)]
-pub(super) struct Chain<Hint> {
-    blocks: *const Block<Hint>,
-    steps: *const Step,
-    /// Blocks that it may still begin.
-    left: u32,
-    /// The block with which it ended.
-    pub(super) last: *const Block<Hint>,
-    /// The instruction at which, if it is one.
-    pub(super) trapped: Trapped,
-}
-
-impl<Hint> Chain<Hint> {
-    /// One that goes from block to block of `blocks`, which are decoded into `steps`.
-    #[inline(always)]
-    pub(super) fn new(blocks: &[Block<Hint>], steps: &[Step]) -> Self {
-        Self {
-            blocks: blocks.as_ptr(),
-            steps: steps.as_ptr(),
-            left: BLOCKS_OF_A_CHAIN,
-            last: blocks.as_ptr(),
-            trapped: Trapped {
-                trap: Trap::Illegal,
-                index: 0,
-            },
-        }
-    }
-}
-
-type Course<M> = Chain<<M as Memory>::FetchHint>;
-type Decoded<M> = Block<<M as Memory>::FetchHint>;
-
-/// Takes the step, and the block that it is one of.
-type Handler<M> = unsafe fn(&mut Hart, &mut M, *const Step, &mut Course<M>, &Decoded<M>) -> End;
-
-/// A handler of some memory type. [`super::BlockCache`] knows which, and makes sure of it.
-type ErasedHandler = unsafe fn();
-
 /// One pre-decoded instruction: 16 bytes, four to a host cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct Step {
-    handler: ErasedHandler,
+    pub(super) handler: ErasedHandler,
     /// The operation's immediate; see [`Step::new`] for what is folded into it.
     immediate: i32,
     rd: Register,
@@ -184,96 +114,6 @@ impl Step {
             index,
         }
     }
-}
-
-fn erase<M: Memory>(handler: Handler<M>) -> ErasedHandler {
-    // SAFETY: both are pointers to functions; `run_chain` and `proceed` turn it back into what it
-    // was before it is called.
-    unsafe { std::mem::transmute::<Handler<M>, ErasedHandler>(handler) }
-}
-
-/// Runs the chain that begins with `block`.
-///
-/// # Safety
-/// `block` is one of those that `chain` is for. They were all decoded for `M` and are complete: the last
-/// step of each is the only one that ends it. Nothing changes them or their steps while the chain runs.
-#[inline(always)]
-pub(super) unsafe fn run_chain<M: Memory>(
-    hart: &mut Hart,
-    memory: &mut M,
-    chain: &mut Course<M>,
-    block: &Decoded<M>,
-) -> End {
-    // SAFETY: a block's first step is one of the steps.
-    unsafe {
-        let first = chain.steps.add(block.first_step as usize);
-        take::<M>(hart, memory, first, chain, block)
-    }
-}
-
-/// Takes the step at `at` and those behind it.
-///
-/// # Safety
-/// `at` points to a step of `block`; and as [`run_chain`].
-#[inline(always)]
-unsafe fn take<M: Memory>(
-    hart: &mut Hart,
-    memory: &mut M,
-    at: *const Step,
-    chain: &mut Course<M>,
-    block: &Decoded<M>,
-) -> End {
-    // SAFETY: the caller says that it is a step, and that its handler is one for `M`.
-    unsafe {
-        let handler = std::mem::transmute::<ErasedHandler, Handler<M>>((*at).handler);
-        handler(hart, memory, at, chain, block)
-    }
-}
-
-/// Goes on with the step behind `at`.
-///
-/// # Safety
-/// As [`take`], and `at` is not the block's last step.
-#[inline(always)]
-unsafe fn proceed<M: Memory>(
-    hart: &mut Hart,
-    memory: &mut M,
-    at: *const Step,
-    chain: &mut Course<M>,
-    block: &Decoded<M>,
-) -> End {
-    // SAFETY: a step that is not the last has another behind it, of the same block.
-    unsafe { take(hart, memory, at.add(1), chain, block) }
-}
-
-/// Goes on behind `block`, which ended like `end`, with the block that came next when it last ended so;
-/// where that is another one, or may not begin, or is not simply entered, the chain ends.
-///
-/// # Safety
-/// As [`run_chain`].
-#[inline(always)]
-unsafe fn onward<M: Memory>(
-    hart: &mut Hart,
-    memory: &mut M,
-    chain: &mut Course<M>,
-    block: &Decoded<M>,
-    end: End,
-) -> End {
-    // SAFETY: links are numbers of blocks, live or dead; and the caller's promise.
-    unsafe {
-        let next = &*chain.blocks.add(block.links[end as usize] as usize);
-        chain.left -= 1;
-        if chain.left != 0
-            && hart.retired < memory.limit()
-            && next.pc == hart.pc
-            && !next.straddles
-            && memory.fetch_again(hart.pc, next.hint, hart.retired)
-        {
-            return run_chain(hart, memory, chain, next);
-        }
-    }
-    chain.last = block;
-    end
 }
 
 /// The handler of an operation. With `DISCARDS`, its destination is `x0`. With `SHORT`, it has no
@@ -415,14 +255,6 @@ fn stay_a_branch() {
     }
 }
 
-#[cold]
-#[inline(never)]
-fn record<Hint>(chain: &mut Chain<Hint>, block: &Block<Hint>, trap: Trap, index: u8) -> End {
-    chain.last = block;
-    chain.trapped = Trapped { trap, index };
-    End::Trapped
-}
-
 /// Finds the handler of an operation.
 struct HandlerOf<M> {
     discards: bool,
@@ -519,14 +351,4 @@ impl<M: Memory, S: Semantics, const SHORT: bool> Context for Running<'_, M, S, S
     fn set_fd(&mut self, value: u64) {
         self.hart.f[self.step.rd as usize] = value;
     }
-}
-
-/// The exit for a chain that trapped in a block: makes `pc` and `retired` exact. `bits_of` gives
-/// the offset and the bits of the block's instruction of an index.
-#[cold]
-pub(super) fn leave(hart: &mut Hart, trapped: Trapped, bits_of: impl Fn(u8) -> (u64, u32)) -> Exit {
-    let (offset, bits) = bits_of(trapped.index);
-    hart.pc = hart.pc.wrapping_add(offset);
-    hart.retired += u64::from(trapped.index);
-    trapped.trap.exit(bits)
 }
