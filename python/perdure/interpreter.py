@@ -1,8 +1,8 @@
 """How this Python is started again, for a module.
 
-Always true here: the folder that the user happens to be in has no part in it. It may hold a `queue.py`
-or a `types.py` of the user's own, which Python would take for its library's (before 3.11 it cannot be
-told not to).
+Always true here: the folder that the user happens to be in has no part in it. It may hold a
+`queue.py` or a `types.py` of the user's own, which Python would take for its library's (before 3.11
+it cannot be told not to).
 """
 
 from __future__ import annotations
