@@ -180,19 +180,20 @@ static word argument(char kind, word *state) {
     case 'M': return below(state, 4) ? (word)area + AREA + below(state, 512) * 4096 : any_address(state);
     case 'o': return below(state, 3) ? below(state, 1 << 16) : any_length(state);
     case 'a': return any_address(state);
-    case 'F': return SIGCHLD | (below(state, 4) ? 0 : any_flags(state) & ~(word)(CLONE_VM | CLONE_VFORK));
+    case 'F': return SIGCHLD | (below(state, 4) ? 0 : any_flags(state) & ~(word)(CSIGNAL | CLONE_VM | CLONE_VFORK));
     case '.': return 0;
     default: return below(state, 2) ? mix(state) : any_content(state);
     }
 }
 
-// Calls that would only end the worker, or the keeper with everything.
+// Calls that would only end the worker, or end or stop the keeper and with it everything.
 static int is_the_end(word number, const word *of) {
     switch (number) {
     case SYS_exit: case SYS_exit_group: case SYS_rt_sigreturn: return 1;
     case SYS_kill: case SYS_tkill: case SYS_tgkill: case SYS_rt_sigqueueinfo: case SYS_rt_tgsigqueueinfo:
         return (int)of[0] == keeper || (int)of[0] == -1 || (number == SYS_tgkill && (int)of[1] == keeper);
-    case SYS_prlimit64: case SYS_process_vm_writev: case SYS_setpgid: return (int)of[0] == keeper;
+    case SYS_prlimit64: case SYS_process_vm_writev: return (int)of[0] == keeper;
+    case SYS_setpgid: return (int)of[0] == keeper || (int)of[1] == keeper;
     default: return 0;
     }
 }
