@@ -10,7 +10,7 @@ use super::{files, named};
 const ONE_OF: usize = 4;
 
 /// The test whose `strand-sync` waits for ever on the machine with one seed in some thirty, for instance
-/// PERDURE_SEED=1753630549235068: a defect that is not understood yet.
+/// `PERDURE_SEED=1753630549235068`: a defect that is not understood yet.
 const MAY_NOT_END: &str = "an answer behind a strand-sync";
 
 /// Whether it is known to end: a seed that is asked for is tried with every test.
