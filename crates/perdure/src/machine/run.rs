@@ -124,9 +124,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         let (mut first, mut time, mut second) = (0, Cycles::MAX, Cycles::MAX);
         for (hart, state) in self.harts.iter().enumerate() {
             if state.can_run() {
-                let own = self.hardware.cores[hart]
-                    .timing
-                    .now(state.context.hart.retired);
+                let own = self.clock(hart);
                 second = second.min(own.max(time));
                 if own < time {
                     (first, time) = (hart, own);

@@ -23,8 +23,6 @@ const PROGRAM: &str = "@exerciser:12000:32:800:2";
 const GREETING_BYTES: usize = 44;
 /// Of a primary's handshake.
 const OPENING_BYTES: usize = 60;
-/// What nobody may take, however busy the host is with other tests.
-const PATIENCE: Duration = Duration::from_secs(100);
 /// What fits into a frame.
 const PIECE_MAX: usize = 65535 - 16;
 
@@ -48,7 +46,7 @@ fn taking(name: &str) -> (String, Taken) {
         };
         let mut messages = Vec::new();
         loop {
-            let deadline = Some(Instant::now() + PATIENCE);
+            let deadline = Some(Instant::now() + Duration::from_secs(20));
             match channel.receive(deadline, &|| false) {
                 Ok(message) => messages.push((message.kind, message.payload)),
                 Err(error) => return (messages, error.to_string()),
@@ -354,7 +352,7 @@ fn two_hundred_strangers_keep_no_primary_out() {
     });
     let started = Instant::now();
     let result = serving.replicate(&serving.server.address).expect("it runs");
-    assert!(started.elapsed() < PATIENCE);
+    assert!(started.elapsed() < Duration::from_secs(20));
     let replication = &result["replication"];
     assert_eq!(replication["trouble"], Value::Null);
     assert_eq!(replication["epoch"], replication["recoverable_epoch"]);
@@ -362,7 +360,7 @@ fn two_hundred_strangers_keep_no_primary_out() {
     // Each of them is sent away, dripping or not, in little more than the time that it has.
     let refused =
         |lines: &Vec<String>| lines.iter().filter(|line| line.contains("refused")).count();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + Duration::from_secs(8);
     while refused(&serving.server.lines.lock().unwrap()) < 200 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -388,7 +386,7 @@ fn a_primary_that_is_connected_stays_while_strangers_come() {
     std::thread::sleep(Duration::from_millis(300));
     // It is still listened to: what it says is no beginning, and it is told so.
     channel.send(99, b"").unwrap();
-    let soon = Some(Instant::now() + PATIENCE);
+    let soon = Some(Instant::now() + Duration::from_secs(5));
     let answer = channel.receive(soon, &|| false).expect("an answer");
     assert!(String::from_utf8_lossy(&answer.payload).contains("does not say which run"));
     drop(strangers);

@@ -318,7 +318,7 @@ fn a_damaged_replica_gives_an_error_or_what_was_there() {
             );
         }
     }
-    assert!(2 * refused > common::rounds(150).count(), "{refused}");
+    assert!(refused > 80, "{refused} of 150 were refused");
 }
 
 #[test]

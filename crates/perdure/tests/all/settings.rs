@@ -10,8 +10,8 @@ use perdure::api::{self, Observer};
 use perdure::configuration::MACHINES;
 use serde_json::{Value, json};
 
-/// For one run, of a program that takes a fraction of a second on a host that does nothing else.
-const PATIENCE: Duration = Duration::from_secs(100);
+/// For one run, of a program that takes a fraction of a second.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Asks a run to end that takes too long.
 struct Impatient(Instant);

@@ -121,7 +121,7 @@ impl Step {
 /// that way, it becomes the long handler.
 ///
 /// # Safety
-/// As [`take`].
+/// As [`super::chain::take`].
 unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool, const SHORT: bool>(
     hart: &mut Hart,
     memory: &mut M,
@@ -211,7 +211,7 @@ unsafe fn nothing<M: Memory>(
 /// The handler of [`Step::end_of_line`].
 ///
 /// # Safety
-/// As [`take`].
+/// As [`super::chain::take`].
 unsafe fn fall<M: Memory>(
     hart: &mut Hart,
     memory: &mut M,
@@ -230,7 +230,7 @@ unsafe fn fall<M: Memory>(
 /// The handler of [`Step::illegal`].
 ///
 /// # Safety
-/// As [`take`].
+/// As [`super::chain::take`].
 unsafe fn illegal<M: Memory>(
     _hart: &mut Hart,
     _memory: &mut M,

@@ -212,7 +212,7 @@ impl Server {
 
     /// Whether it says that, sooner or later.
     pub fn said(&self, what: &str) -> bool {
-        let patience = 10_000;
+        let patience = 400;
         (0..patience).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
             let lines = self.lines.lock().unwrap();
