@@ -282,14 +282,15 @@ impl<'a, D: Design> Trial<'a, D> {
         let Machine {
             hardware, design, ..
         } = &mut self.machine;
+        // No thread's, so that it is of no strand of the test's: one that has loaded what another stored is
+        // waited for, and nobody ends the last strand of a thread that is done.
+        design.system_stores(hardware, hart, true);
         if writes {
-            // No thread's, so that it is of no strand of the test's.
-            design.system_stores(hardware, hart, true);
             hardware.store(design, hart, line, (60, &[1]), now);
-            design.system_stores(hardware, hart, false);
         } else {
             hardware.load(design, hart, line, now);
         }
+        design.system_stores(hardware, hart, false);
         // It may have been of a newer epoch.
         self.machine.catch_up(hart);
     }

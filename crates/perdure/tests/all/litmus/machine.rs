@@ -9,15 +9,6 @@ use super::{files, named};
 /// Of so many files, one is run.
 const ONE_OF: usize = 4;
 
-/// The test whose `strand-sync` waits for ever on the machine with one seed in some thirty, for instance
-/// `PERDURE_SEED=1753630549235068`: a defect that is not understood yet.
-const MAY_NOT_END: &str = "an answer behind a strand-sync";
-
-/// Whether it is known to end: a seed that is asked for is tried with every test.
-fn ends(test: &Test, seed: u64) -> bool {
-    test.name != MAY_NOT_END || seed == 1 || crate::rigs::seed_alone().is_some()
-}
-
 /// Runs a test on the machine.
 fn on_machine(test: &Test, asked: &Asked) -> Option<Left> {
     let [lost, kept] =
@@ -45,9 +36,7 @@ fn machines_leave_what_models_allow() {
         let first = (seed % ONE_OF as u64) as usize;
         let mut ran = 0;
         for (_, test) in files().into_iter().skip(first).step_by(ONE_OF) {
-            if ends(&test, seed)
-                && let Some(left) = on_machine(&test, &asked)
-            {
+            if let Some(left) = on_machine(&test, &asked) {
                 ran += 1;
                 is_sound(&test, &left, seed);
             }
@@ -83,7 +72,7 @@ fn strands_come_back_as_wholes() {
             mistake: None,
         };
         for (_, test) in files() {
-            if test.model.name.starts_with("spms") && ends(&test, seed) {
+            if test.model.name.starts_with("spms") {
                 let left = on_machine(&test, &asked).expect("machines run it");
                 is_sound(&test, &left, seed);
             }
