@@ -62,6 +62,7 @@ pub mod random;
 pub mod recovery_clock;
 mod ring;
 pub mod sharing_group;
+mod slab;
 pub mod specification;
 pub mod statistics;
 pub mod time;

@@ -78,6 +78,15 @@ pub fn index_of(address: u64) -> usize {
     (address >> first ^ address >> second ^ address >> third) as usize & (ENTRIES - 1)
 }
 
+/// The same, in bytes from the first entry: fewer steps of the host than by its number.
+#[inline(always)]
+pub fn entry_offset(address: u64) -> usize {
+    const SHIFT: u32 = size_of::<Entry>().ilog2();
+    const { assert!(size_of::<Entry>().is_power_of_two()) };
+    let [first, second, third] = INDEX_SHIFTS.map(|shift| address >> (shift - SHIFT));
+    (first ^ second ^ third) as usize & (ENTRIES - 1) << SHIFT
+}
+
 /// What an access of so many bytes keeps of its address, to be compared with a tag: beside the line's number
 /// the low bits, which must be zero where it is aligned. An aligned access lies within its line.
 #[inline(always)]
@@ -203,5 +212,25 @@ impl Lookaside {
         self.entries.fill(EMPTY);
         self.slots.fill(NO_SLOT);
         self.entry_of_slot.fill(NO_ENTRY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entrys_offset_is_that_of_its_number() {
+        let mut random = crate::random::Random::new(1);
+        for _ in 0..10_000 {
+            let address = random.below(u64::MAX);
+            let number = index_of(address);
+            assert!(number < ENTRIES);
+            assert_eq!(
+                entry_offset(address),
+                number * size_of::<Entry>(),
+                "{address:#x}"
+            );
+        }
     }
 }

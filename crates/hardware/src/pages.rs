@@ -17,9 +17,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use memmap2::{MmapOptions, MmapRaw};
-
 use crate::line::Line;
+use crate::slab::Slab;
 
 /// Granularity at which it is known what was written.
 pub const PAGE_BYTES: usize = 4096;
@@ -80,10 +79,8 @@ struct Pool {
 
 #[derive(Debug, Default)]
 struct Free {
-    /// What the host gave.
-    slabs: Vec<MmapRaw>,
-    /// How much of the last slab is in use or was.
-    used: usize,
+    /// Where chunks are; only the last one has some that nobody had yet.
+    slabs: Vec<Slab>,
     /// Chunks that were given back, with anything in them.
     returned: Vec<NonNull<u8>>,
 }
@@ -164,20 +161,26 @@ impl Free {
         if let Some(chunk) = self.returned.pop() {
             return (chunk, false);
         }
-        if self.slabs.is_empty() || self.used == slab_bytes {
-            let mut options = MmapOptions::new();
-            let slab = options.len(slab_bytes).no_reserve_swap().map_anon();
-            let slab = slab.expect("the host has memory for what programs write");
-            #[cfg(target_os = "linux")]
-            let _ = slab.advise(memmap2::Advice::HugePage); // Faster where the host has them.
-            self.slabs.push(slab.into());
-            self.used = 0;
+        if let Some(dealt) = self
+            .slabs
+            .last_mut()
+            .and_then(|slab| slab.deal(CHUNK_BYTES))
+        {
+            return dealt;
         }
-        let slab = self.slabs.last().expect("there is one by now");
-        // SAFETY: a slab is a whole number of chunks, and so many are in use.
-        let chunk = unsafe { slab.as_mut_ptr().add(self.used) };
-        self.used += CHUNK_BYTES;
-        (NonNull::new(chunk).expect("no map is at zero"), true)
+        let mut slab = Slab::new(slab_bytes);
+        let dealt = slab.deal(CHUNK_BYTES).expect("a slab has a chunk");
+        self.slabs.push(slab);
+        dealt
+    }
+}
+
+impl Drop for Free {
+    /// Who has a chunk has the pool, so nobody has any.
+    fn drop(&mut self) {
+        for slab in self.slabs.drain(..) {
+            slab.keep();
+        }
     }
 }
 

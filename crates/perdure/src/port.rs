@@ -12,7 +12,7 @@ use perdure_hardware::cache::Slot;
 use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::hierarchy::{Core, Hardware};
 use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
-use perdure_hardware::lookaside::{Entry, HitPath, index_of, tag_mask};
+use perdure_hardware::lookaside::{Entry, HitPath, entry_offset, tag_mask};
 use perdure_hardware::policy::Policy;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, MemoryType, SpaceId, Translation};
@@ -257,6 +257,7 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
     type FetchHint = FetchHint;
 
     const OBSERVES: bool = WINDOW;
+    const PAIRS: bool = SHORTCUTS && !WINDOW;
 
     #[inline(always)]
     fn begins(&mut self, observed: Observed, retired: u64) {
@@ -288,11 +289,11 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
         }
         let tag = address & tag_mask(T::BYTES);
         // SAFETY: `entries` points to the `lookaside::ENTRIES` entries of this hart, which live as
-        // long as the hardware that this port borrows; `index_of` stays within them. An entry whose
+        // long as the hardware that this port borrows; `entry_offset` stays within them. An entry whose
         // tag matches points to a line of 64 bytes and a stamp in this hart's L1D, and is killed
         // before either moves; the tag also says that the access is aligned and within the line.
         unsafe {
-            let entry = &*self.entries.add(index_of(address));
+            let entry = &*self.entries.byte_add(entry_offset(address));
             if entry.read_tag != tag {
                 return None;
             }
@@ -316,7 +317,7 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
         // SAFETY: as in `load_hit`; a matching write tag also means that the line is Modified and
         // carries the current version.
         unsafe {
-            let entry = &*self.entries.add(index_of(address));
+            let entry = &*self.entries.byte_add(entry_offset(address));
             if entry.write_tag != tag {
                 return false;
             }

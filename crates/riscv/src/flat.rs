@@ -92,6 +92,8 @@ impl FlatMemory {
 impl Memory for FlatMemory {
     type FetchHint = u64;
 
+    const PAIRS: bool = true;
+
     #[inline(always)]
     fn limit(&self) -> u64 {
         self.limit

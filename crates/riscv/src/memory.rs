@@ -151,6 +151,10 @@ pub trait Memory {
     /// behind all accesses that the instruction makes. Where this is false, nothing of that is compiled.
     const OBSERVES: bool = false;
 
+    /// True where the fast engine may join instructions in pairs. Each memory of which this is true makes the
+    /// program longer by some hundred kilobytes. An observer is told of each instruction, and has none.
+    const PAIRS: bool = false;
+
     /// An instruction begins. It ends ([`Memory::ends`]), or the engine comes back with why it did not.
     #[inline(always)]
     fn begins(&mut self, instruction: Observed, retired: u64) {

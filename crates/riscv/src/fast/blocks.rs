@@ -5,6 +5,7 @@
 //! table of chains. Links between blocks are guesses: whoever follows one compares the block's
 //! `pc`, so a block may die or be replaced without its predecessors knowing.
 
+use super::pair;
 use super::step::Step;
 use crate::Memory;
 use crate::instruction::{Bits, Instruction, LINE_BYTES, bits_at, join};
@@ -32,8 +33,9 @@ const NO_PC: u64 = 1;
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(128))]
 pub(super) struct Block<Hint> {
-    /// Address of the first instruction; [`NO_PC`] in a dead block.
-    pub(super) pc: u64,
+    /// Address of the first instruction, and one more if the block straddles: so a chain, which does not
+    /// enter those, compares nothing else. [`NO_PC`] in a dead block.
+    pub(super) entry: u64,
     /// The number of the first step.
     pub(super) first_step: u32,
     /// The blocks that came next the last time it ended, by [`super::chain::End`].
@@ -92,7 +94,7 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
     pub fn flush(&mut self) {
         self.blocks.clear();
         self.blocks.push(Block {
-            pc: NO_PC,
+            entry: NO_PC,
             first_step: 0,
             links: [NONE; 2],
             chain: NONE,
@@ -122,10 +124,11 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         }
         for number in 1..self.blocks.len() as u32 {
             let block = &self.blocks[number as usize];
-            let last_byte = block.pc.wrapping_add(u64::from(block.length.max(1)) - 1);
-            let touched = pages.contains(&(block.pc / PAGE_BYTES))
-                || pages.contains(&(last_byte / PAGE_BYTES));
-            if block.pc != NO_PC && touched {
+            let pc = block.pc();
+            let last_byte = pc.wrapping_add(u64::from(block.length.max(1)) - 1);
+            let touched =
+                pages.contains(&(pc / PAGE_BYTES)) || pages.contains(&(last_byte / PAGE_BYTES));
+            if block.entry != NO_PC && touched {
                 self.kill(number);
             }
         }
@@ -153,7 +156,7 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
     /// The block at `pc`, or [`NONE`].
     fn find(&self, pc: u64) -> u32 {
         let mut number = self.chains[chain_of(pc)];
-        while number != NONE && self.blocks[number as usize].pc != pc {
+        while number != NONE && self.blocks[number as usize].pc() != pc {
             number = self.blocks[number as usize].chain;
         }
         number
@@ -163,7 +166,7 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
     fn kill(&mut self, number: u32) {
         let (pc, behind) = {
             let block = &self.blocks[number as usize];
-            (block.pc, block.chain)
+            (block.pc(), block.chain)
         };
         let head = &mut self.chains[chain_of(pc)];
         if *head == number {
@@ -175,7 +178,7 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
             }
             self.blocks[before as usize].chain = behind;
         }
-        self.blocks[number as usize].pc = NO_PC;
+        self.blocks[number as usize].entry = NO_PC;
     }
 
     /// The block at `pc`, its lines fetched and charged: found or decoded.
@@ -208,7 +211,7 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         retired: u64,
     ) -> Result<u32, Fault> {
         let block = &mut self.blocks[number as usize];
-        let pc = block.pc;
+        let pc = block.pc();
         let line = memory.fetch(pc, retired)?;
         let begin = (pc % LINE_BYTES) as usize;
         let length = if block.straddles {
@@ -233,7 +236,7 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         retired: u64,
     ) -> Result<u32, Fault> {
         let block = &self.blocks[number as usize];
-        let second = block.pc.wrapping_add(2);
+        let second = block.pc().wrapping_add(2);
         if !block.straddles || memory.fetch_again(second, block.second_hint, retired) {
             return Ok(number);
         }
@@ -251,12 +254,12 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         retired: u64,
     ) -> Result<u32, Fault> {
         let block = &mut self.blocks[number as usize];
-        let line = memory.fetch(block.pc.wrapping_add(2), retired)?;
+        let line = memory.fetch(block.pc().wrapping_add(2), retired)?;
         if line.bytes[..2] == block.code[2..4] {
             block.second_hint = line.hint;
             return Ok(number);
         }
-        let (pc, hint) = (block.pc, block.hint);
+        let (pc, hint) = (block.pc(), block.hint);
         let bits = join(
             u16::from_le_bytes([block.code[0], block.code[1]]),
             u16::from_le_bytes([line.bytes[0], line.bytes[1]]),
@@ -287,6 +290,8 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         let first_step = self.steps.len() as u32;
         let mut at = begin;
         let mut index = 0;
+        // The instruction before, if it may lead a pair.
+        let mut before: Option<Instruction> = None;
         loop {
             let offset = (at - begin) as u8;
             let Some(bits) = whole_bits(line, at) else {
@@ -300,6 +305,11 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
                 at += usize::from(crate::instruction::length(bits as u16));
                 break;
             };
+            let pair = before.and_then(|before| pair::handler_of::<M>(&before, &instruction));
+            if let Some((handler, step)) = pair.zip(self.steps.last_mut()) {
+                step.handler = handler;
+            }
+            before = pair.is_none().then_some(instruction);
             self.steps.push(Step::new::<M>(&instruction, offset, index));
             at += usize::from(instruction.length);
             index += 1;
@@ -348,7 +358,7 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         let number = self.blocks.len() as u32;
         let head = &mut self.chains[chain_of(pc)];
         let mut block = Block {
-            pc,
+            entry: pc | u64::from(straddles),
             first_step,
             links: [NONE; 2],
             chain: *head,
@@ -377,6 +387,17 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
 }
 
 impl<Hint> Block<Hint> {
+    /// Address of the first instruction of a block that is not dead.
+    fn pc(&self) -> u64 {
+        self.entry & !1
+    }
+
+    /// True if the block begins there and is not dead.
+    #[inline(always)]
+    pub(super) fn begins_at(&self, pc: u64) -> bool {
+        self.entry == pc | u64::from(self.straddles)
+    }
+
     /// The offset and the bits of the instruction that has `index` others before it.
     pub(super) fn instruction(&self, index: u8) -> (u64, u32) {
         let mut offset = 0;

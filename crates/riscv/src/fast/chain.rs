@@ -162,8 +162,7 @@ pub(super) unsafe fn onward<M: Memory>(
         chain.left -= 1;
         if chain.left != 0
             && hart.retired < memory.limit()
-            && next.pc == hart.pc
-            && !next.straddles
+            && next.entry == hart.pc
             && memory.fetch_again(hart.pc, next.hint, hart.retired)
         {
             return run_chain(hart, memory, chain, next);

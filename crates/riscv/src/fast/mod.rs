@@ -6,6 +6,7 @@
 
 mod blocks;
 mod chain;
+mod pair;
 mod step;
 
 use crate::{Exit, Hart, Memory};
@@ -31,7 +32,7 @@ pub fn run<M: Memory>(
             return Exit::Limit;
         }
         let guess = &blocks.blocks[next as usize];
-        let found = guess.pc == hart.pc;
+        let found = guess.begins_at(hart.pc);
         let fetched = found && memory.fetch_again(hart.pc, guess.hint, hart.retired);
         let complete = fetched
             && (!guess.straddles || {

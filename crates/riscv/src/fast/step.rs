@@ -129,6 +129,30 @@ unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool, const SHORT: boo
     chain: &mut Course<M>,
     block: &Decoded<M>,
 ) -> End {
+    // SAFETY: the caller's promise.
+    unsafe { follow::<M, S, DISCARDS, SHORT, false>(hart, memory, at, chain, block, 0) }
+}
+
+/// What [`handle`] does, also for the second of a pair: where that `FORWARDS`, its `rs1` is `forwarded`, the
+/// register's value.
+///
+/// # Safety
+/// As [`super::chain::take`].
+#[inline(always)]
+pub(super) unsafe fn follow<
+    M: Memory,
+    S: Semantics,
+    const DISCARDS: bool,
+    const SHORT: bool,
+    const FORWARDS: bool,
+>(
+    hart: &mut Hart,
+    memory: &mut M,
+    at: *const Step,
+    chain: &mut Course<M>,
+    block: &Decoded<M>,
+    forwarded: u64,
+) -> End {
     // SAFETY: `at` points to a step, and nothing writes steps while a chain runs.
     let step = unsafe { *at };
     let observed = step.observed::<S>();
@@ -136,12 +160,7 @@ unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool, const SHORT: boo
         let retired = hart.retired + u64::from(step.index);
         memory.begins(observed, retired);
     }
-    let mut running = Running::<M, S, SHORT> {
-        hart,
-        memory,
-        step,
-        semantics: PhantomData,
-    };
+    let mut running = Running::<M, S, SHORT, FORWARDS>::new(hart, memory, step, forwarded);
     let executed = S::execute(&mut running);
     if const { SHORT } && executed == Err(Trap::Detour) {
         // SAFETY: the same step, and the caller's promise.
@@ -182,7 +201,7 @@ unsafe fn handle<M: Memory, S: Semantics, const DISCARDS: bool, const SHORT: boo
 /// As [`handle`].
 #[cold]
 #[inline(never)]
-unsafe fn take_long<M: Memory, S: Semantics, const DISCARDS: bool>(
+pub(super) unsafe fn take_long<M: Memory, S: Semantics, const DISCARDS: bool>(
     hart: &mut Hart,
     memory: &mut M,
     at: *const Step,
@@ -278,11 +297,29 @@ impl<M: Memory> Visitor for HandlerOf<M> {
 }
 
 /// One step under execution.
-struct Running<'a, M, S, const SHORT: bool> {
+pub(super) struct Running<'a, M, S, const SHORT: bool, const FORWARDS: bool> {
     hart: &'a mut Hart,
     memory: &'a mut M,
     step: Step,
+    /// If it `FORWARDS`, the value of `rs1`.
+    forwarded: u64,
+    /// What it has written to `rd`, if anything.
+    pub(super) written: u64,
     semantics: PhantomData<S>,
+}
+
+impl<'a, M, S, const SHORT: bool, const FORWARDS: bool> Running<'a, M, S, SHORT, FORWARDS> {
+    #[inline(always)]
+    pub(super) fn new(hart: &'a mut Hart, memory: &'a mut M, step: Step, forwarded: u64) -> Self {
+        Self {
+            hart,
+            memory,
+            step,
+            forwarded,
+            written: 0,
+            semantics: PhantomData,
+        }
+    }
 }
 
 impl Step {
@@ -299,7 +336,9 @@ impl Step {
     }
 }
 
-impl<M: Memory, S: Semantics, const SHORT: bool> Context for Running<'_, M, S, SHORT> {
+impl<M: Memory, S: Semantics, const SHORT: bool, const FORWARDS: bool> Context
+    for Running<'_, M, S, SHORT, FORWARDS>
+{
     type Memory = M;
     const SHORT: bool = SHORT;
 
@@ -344,7 +383,16 @@ impl<M: Memory, S: Semantics, const SHORT: bool> Context for Running<'_, M, S, S
         self.hart.pc.wrapping_add(self.step.end_offset())
     }
     #[inline(always)]
+    fn rs1(&self) -> u64 {
+        if FORWARDS {
+            self.forwarded
+        } else {
+            self.hart.x[self.rs1_number()]
+        }
+    }
+    #[inline(always)]
     fn set_rd(&mut self, value: u64) {
+        self.written = value;
         self.hart.x[self.step.rd as usize] = value;
     }
     #[inline(always)]

@@ -1,0 +1,120 @@
+//! Large pieces of the host's memory, which the machines of a process hand down to each other.
+//!
+//! Fresh memory is dear where the host is a virtual machine that has given back what it did not use: streaming
+//! updates under PiCL, whose log grows to 165 MB, spent a seventh of their time in the host's kernel. Whoever
+//! runs one machine after another (a sweep, a campaign, a benchmark) pays that once.
+//!
+//! Always true here: what is kept for the next machine is at most [`KEPT_BYTES`], and a process never has more
+//! slabs than the most that were in use at once: where none of the size is kept that somebody asks for, the new
+//! one takes the place of as much that is.
+
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use memmap2::{MmapOptions, MmapRaw};
+
+/// Most bytes of slabs that wait for the next machine.
+const KEPT_BYTES: usize = 512 << 20;
+
+/// The slabs that wait, the oldest first.
+static KEPT: Mutex<Vec<Slab>> = Mutex::new(Vec::new());
+
+/// A piece of memory that is dealt out from its beginning.
+#[derive(Debug)]
+pub(crate) struct Slab {
+    map: MmapRaw,
+    /// How much of it is dealt out.
+    dealt: usize,
+    /// How much of it had a user before, and may have anything in it; the rest is zero.
+    used: usize,
+}
+
+impl Slab {
+    /// A slab of so many bytes, of which nothing is dealt out.
+    pub fn new(bytes: usize) -> Self {
+        take(&mut kept(), bytes).unwrap_or_else(|| Self::of_the_host(bytes))
+    }
+
+    fn of_the_host(bytes: usize) -> Self {
+        let mut options = MmapOptions::new();
+        let map = options.len(bytes).no_reserve_swap().map_anon();
+        let map = map.expect("the host has memory for what programs write");
+        #[cfg(target_os = "linux")]
+        let _ = map.advise(memmap2::Advice::HugePage); // Faster where the host has them.
+        Self {
+            map: map.into(),
+            dealt: 0,
+            used: 0,
+        }
+    }
+
+    /// The next `bytes` of it, and whether they are fresh, and so zero; nothing where too few are left.
+    pub fn deal(&mut self, bytes: usize) -> Option<(NonNull<u8>, bool)> {
+        let (begin, end) = (self.dealt, self.dealt + bytes);
+        if end > self.map.len() {
+            return None;
+        }
+        self.dealt = end;
+        // SAFETY: it is within the map.
+        let place = unsafe { self.map.as_mut_ptr().add(begin) };
+        let place = NonNull::new(place).expect("no map is at zero");
+        Some((place, begin >= self.used))
+    }
+
+    /// Keeps it for the next who asks, if there is room. Nobody may have any of it any more.
+    pub fn keep(mut self) {
+        self.used = self.used.max(self.dealt);
+        self.dealt = 0;
+        let mut kept = kept();
+        let bytes: usize = kept.iter().map(|slab| slab.map.len()).sum();
+        if bytes + self.map.len() <= KEPT_BYTES {
+            kept.push(self);
+        }
+    }
+}
+
+/// One of so many bytes. Where there is none, as much makes way for the one that the host will be asked for,
+/// the oldest first.
+fn take(kept: &mut Vec<Slab>, bytes: usize) -> Option<Slab> {
+    if let Some(found) = kept.iter().rposition(|slab| slab.map.len() == bytes) {
+        return Some(kept.remove(found));
+    }
+    let mut room = 0;
+    while room < bytes && !kept.is_empty() {
+        room += kept.remove(0).map.len();
+    }
+    None
+}
+
+fn kept() -> MutexGuard<'static, Vec<Slab>> {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_had_a_user_is_not_called_fresh() {
+        let mut slab = Slab::of_the_host(3 << 12);
+        let (first, fresh) = slab.deal(1 << 12).unwrap();
+        assert!(fresh);
+        slab.used = slab.used.max(slab.dealt);
+        slab.dealt = 0;
+        assert_eq!(slab.deal(1 << 12), Some((first, false)));
+        assert!(slab.deal(1 << 12).unwrap().1, "nobody had that");
+        assert!(slab.deal(1 << 12).is_some() && slab.deal(1 << 12).is_none());
+    }
+
+    #[test]
+    fn one_of_the_same_size_is_taken_else_the_oldest_go() {
+        let slab = |pages: usize| Slab::of_the_host(pages << 12);
+        let mut kept = vec![slab(1), slab(2), slab(3)];
+        assert_eq!(take(&mut kept, 2 << 12).unwrap().map.len(), 2 << 12);
+        kept.push(slab(4));
+        assert!(take(&mut kept, 2 << 12).is_none());
+        let left: Vec<usize> = kept.iter().map(|slab| slab.map.len() >> 12).collect();
+        assert_eq!(left, [4], "one page would not have been enough");
+        assert!(take(&mut Vec::new(), 1 << 12).is_none());
+    }
+}
