@@ -5,6 +5,7 @@
 //! table of chains. Links between blocks are guesses: whoever follows one compares the block's
 //! `pc`, so a block may die or be replaced without its predecessors knowing.
 
+use super::chain::ErasedHandler;
 use super::pair;
 use super::step::Step;
 use crate::Memory;
@@ -290,11 +291,12 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         let first_step = self.steps.len() as u32;
         let mut at = begin;
         let mut index = 0;
-        // The instruction before, if it may lead a pair.
+        // The instruction before, if it is not the second of a pair.
         let mut before: Option<Instruction> = None;
         loop {
             let offset = (at - begin) as u8;
             let Some(bits) = whole_bits(line, at) else {
+                self.join(before.and_then(|last| pair::handler_of_last::<M>(&last)));
                 self.steps.push(Step::end_of_line::<M>(offset, index));
                 // The half of an instruction that is left ends the block as long as it is one.
                 at = line.len();
@@ -305,11 +307,8 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
                 at += usize::from(crate::instruction::length(bits as u16));
                 break;
             };
-            let pair = before.and_then(|before| pair::handler_of::<M>(&before, &instruction));
-            if let Some((handler, step)) = pair.zip(self.steps.last_mut()) {
-                step.handler = handler;
-            }
-            before = pair.is_none().then_some(instruction);
+            let pair = before.and_then(|first| pair::handler_of::<M>(&first, &instruction));
+            before = (!self.join(pair)).then_some(instruction);
             self.steps.push(Step::new::<M>(&instruction, offset, index));
             at += usize::from(instruction.length);
             index += 1;
@@ -324,6 +323,17 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
             [hint, Hint::default()],
             false,
         ))
+    }
+
+    /// Gives the last step so far a handler that does the next one, too, if there is one.
+    fn join(&mut self, handler: Option<ErasedHandler>) -> bool {
+        match handler.zip(self.steps.last_mut()) {
+            Some((handler, step)) => {
+                step.handler = handler;
+                true
+            }
+            None => false,
+        }
     }
 
     fn insert_straddling<M: Memory<FetchHint = Hint>>(

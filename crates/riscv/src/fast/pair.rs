@@ -5,7 +5,7 @@
 //! that it has by itself: where the first takes long, its long handler goes on there.
 
 use super::chain::{Course, Decoded, End, ErasedHandler, erase};
-use super::step::{Running, follow, take_long};
+use super::step::{Running, Step, fall, follow, take_long};
 use crate::Hart;
 use crate::execute::Trap;
 use crate::instruction::Instruction;
@@ -13,130 +13,137 @@ use crate::memory::Memory;
 use crate::table::{Operation, Semantics, Visitor, visit};
 use std::marker::PhantomData;
 
-/// The handler that does `first` and then `second`, if there is one. Neither writes `x0`.
+/// The handler that does `first` and then `second`, if there is one.
 pub(super) fn handler_of<M: Memory>(
     first: &Instruction,
     second: &Instruction,
 ) -> Option<ErasedHandler> {
-    let discards = |instruction: &Instruction| {
-        let format = instruction.operation.description().format;
-        instruction.rd == 0 && format.writes_integer()
-    };
-    if !M::PAIRS || discards(first) || discards(second) {
+    if !M::PAIRS || discards(first) {
         return None;
     }
-    let forwards = first.rd == second.rs1;
-    let second = second.operation;
-    visit(
-        first.operation,
-        First::<M> {
-            second,
-            forwards,
-            memory: PhantomData,
-        },
-    )
+    let second = Behind {
+        operation: second.operation,
+        discards: discards(second),
+        // Its own number, if it reads no `rs1`, is as good as any other.
+        forwards: first.rd != 0 && first.rd == second.rs1,
+    };
+    visit(first.operation, First::<M>(second, PhantomData))
 }
 
-struct First<M> {
-    second: Operation,
-    forwards: bool,
-    memory: PhantomData<M>,
+/// The handler that does `last` and leaves its block behind it, where the line ends, if there is one.
+pub(super) fn handler_of_last<M: Memory>(last: &Instruction) -> Option<ErasedHandler> {
+    if !M::PAIRS || discards(last) {
+        return None;
+    }
+    visit(last.operation, Last::<M>(PhantomData))
 }
+
+/// True if its result goes nowhere.
+fn discards(instruction: &Instruction) -> bool {
+    instruction.rd == 0 && instruction.operation.description().format.writes_integer()
+}
+
+/// What is known of the second of a pair.
+struct Behind {
+    operation: Operation,
+    discards: bool,
+    /// Its `rs1` is what the first writes.
+    forwards: bool,
+}
+
+struct First<M>(Behind, PhantomData<M>);
 
 impl<M: Memory> Visitor for First<M> {
     type Output = Option<ErasedHandler>;
 
-    fn visit<S: Semantics>(self) -> Self::Output {
-        if const { M::PAIRS && leads(S::OPERATION) } {
-            let forwards = self.forwards;
-            visit(
-                self.second,
-                Second::<M, S> {
-                    forwards,
-                    first: PhantomData,
-                },
-            )
+    fn visit<F: Semantics>(self) -> Self::Output {
+        if const { M::PAIRS && leads(F::OPERATION) } {
+            let operation = self.0.operation;
+            visit(operation, Second::<M, F>(self.0, PhantomData))
         } else {
             None
         }
     }
 }
 
-struct Second<M, F> {
-    forwards: bool,
-    first: PhantomData<(M, F)>,
-}
+struct Second<M, F>(Behind, PhantomData<(M, F)>);
 
 impl<M: Memory, F: Semantics> Visitor for Second<M, F> {
     type Output = Option<ErasedHandler>;
 
     fn visit<S: Semantics>(self) -> Self::Output {
-        if const { follows(S::OPERATION) } {
-            Some(if self.forwards {
-                short::<M, F, S, true>()
-            } else {
-                short::<M, F, S, false>()
-            })
-        } else {
-            None
+        if const { !follows(S::OPERATION) } {
+            return None;
+        }
+        let Behind {
+            discards, forwards, ..
+        } = self.0;
+        // Stores write no register, and a jump alone is made also where its result goes nowhere.
+        let writes = const { F::OPERATION.description().format.writes_integer() };
+        let jumps = const { S::OPERATION.may_write_x0() && S::OPERATION.ends_block() };
+        match (discards, forwards) {
+            (false, false) => Some(short::<M, F, S, false, false>()),
+            (false, true) if writes => Some(short::<M, F, S, false, true>()),
+            (true, _) if jumps => Some(short::<M, F, S, true, false>()),
+            _ => None,
         }
     }
 }
 
-fn short<M: Memory, F: Semantics, S: Semantics, const FORWARDS: bool>() -> ErasedHandler {
+fn short<M: Memory, F: Semantics, S: Semantics, const DISCARDS: bool, const FORWARDS: bool>()
+-> ErasedHandler {
     if const { S::OPERATION.may_take_long() } {
-        erase::<M>(pair::<M, F, S, FORWARDS, true>)
+        erase::<M>(pair::<M, F, S, DISCARDS, FORWARDS, true>)
     } else {
-        erase::<M>(pair::<M, F, S, FORWARDS, false>)
+        erase::<M>(pair::<M, F, S, DISCARDS, FORWARDS, false>)
+    }
+}
+
+struct Last<M>(PhantomData<M>);
+
+impl<M: Memory> Visitor for Last<M> {
+    type Output = Option<ErasedHandler>;
+
+    fn visit<F: Semantics>(self) -> Self::Output {
+        if const { M::PAIRS && leads(F::OPERATION) } {
+            Some(erase::<M>(last::<M, F>))
+        } else {
+            None
+        }
     }
 }
 
 /// What may be the first of a pair: what programs do most, of what does not end a block.
 const fn leads(operation: Operation) -> bool {
     use Operation::{
-        Add, Addi, Addiw, Addw, And, Andi, Auipc, Ld, Lui, Lw, Or, Slli, Srli, Sub, Xor,
+        Add, Addi, Addiw, Addw, And, Andi, Auipc, Ld, Lui, Lw, Or, Sd, Slli, Srli, Sub, Sw, Xor,
     };
-    matches!(
+    let computes = matches!(
         operation,
-        Addi | Add
-            | Addiw
-            | Addw
-            | Sub
-            | Slli
-            | Srli
-            | And
-            | Andi
-            | Or
-            | Xor
-            | Lui
-            | Auipc
-            | Ld
-            | Lw
-    )
+        Addi | Add | Addiw | Addw | Sub | Slli | Srli | And | Andi | Or | Xor | Lui | Auipc
+    );
+    computes || matches!(operation, Ld | Lw | Sd | Sw)
 }
 
 /// What may be the second of one.
 const fn follows(operation: Operation) -> bool {
-    use Operation::{Beq, Bge, Bgeu, Blt, Bltu, Bne, Jal, Lbu, Sb, Sd, Sw};
-    leads(operation)
-        || matches!(
-            operation,
-            Lbu | Sd | Sw | Sb | Beq | Bne | Blt | Bge | Bltu | Bgeu | Jal
-        )
+    use Operation::{Beq, Bge, Bgeu, Blt, Bltu, Bne, Jal, Jalr, Lbu, Sb};
+    let jumps = matches!(operation, Beq | Bne | Blt | Bge | Bltu | Bgeu | Jal | Jalr);
+    jumps || leads(operation) || matches!(operation, Lbu | Sb)
 }
 
-/// The handler of a pair whose second has the short handler `SHORT`, and takes its `rs1` from the first if it
-/// `FORWARDS`.
+/// Does the step at `at`, the first of two. What it has written, or how the chain ended.
 ///
 /// # Safety
-/// As [`super::chain::take`], and there is a step of `S` behind the one at `at`.
-unsafe fn pair<M: Memory, F: Semantics, S: Semantics, const FORWARDS: bool, const SHORT: bool>(
+/// As [`super::chain::take`], and the step is one of `F`.
+#[inline(always)]
+unsafe fn lead<M: Memory, F: Semantics>(
     hart: &mut Hart,
     memory: &mut M,
-    at: *const super::step::Step,
+    at: *const Step,
     chain: &mut Course<M>,
     block: &Decoded<M>,
-) -> End {
+) -> Result<u64, End> {
     // SAFETY: `at` points to a step, and nothing writes steps while a chain runs.
     let step = unsafe { *at };
     let mut running = Running::<M, F, true, false>::new(hart, memory, step, 0);
@@ -144,11 +151,63 @@ unsafe fn pair<M: Memory, F: Semantics, S: Semantics, const FORWARDS: bool, cons
     let written = running.written;
     if const { F::OPERATION.may_take_long() } && executed == Err(Trap::Detour) {
         // SAFETY: the same step, and the caller's promise.
-        return unsafe { take_long::<M, F, false>(hart, memory, at, chain, block) };
+        return Err(unsafe { take_long::<M, F, false>(hart, memory, at, chain, block) });
     }
-    // SAFETY: the caller says that a step of `S` follows. What leads a pair does not end a block, and neither
-    // traps nor jumps.
+    // What leads does not end a block, and neither traps nor jumps.
+    Ok(written)
+}
+
+/// The handler of a pair. `DISCARDS` and `SHORT` are the second's, and if it `FORWARDS`, it takes its `rs1`
+/// from the first.
+///
+/// # Safety
+/// As [`super::chain::take`], the step is one of `F`, and there is one of `S` behind it.
+unsafe fn pair<
+    M: Memory,
+    F: Semantics,
+    S: Semantics,
+    const DISCARDS: bool,
+    const FORWARDS: bool,
+    const SHORT: bool,
+>(
+    hart: &mut Hart,
+    memory: &mut M,
+    at: *const Step,
+    chain: &mut Course<M>,
+    block: &Decoded<M>,
+) -> End {
+    // SAFETY: the caller's promise.
     unsafe {
-        follow::<M, S, false, SHORT, FORWARDS>(hart, memory, at.add(1), chain, block, written)
+        match lead::<M, F>(hart, memory, at, chain, block) {
+            Ok(written) => follow::<M, S, DISCARDS, SHORT, FORWARDS>(
+                hart,
+                memory,
+                at.add(1),
+                chain,
+                block,
+                written,
+            ),
+            Err(end) => end,
+        }
+    }
+}
+
+/// The handler of the last instruction of a line that does not end its block by itself, and of the block's end.
+///
+/// # Safety
+/// As [`super::chain::take`], the step is one of `F`, and there is one of [`Step::end_of_line`] behind it.
+unsafe fn last<M: Memory, F: Semantics>(
+    hart: &mut Hart,
+    memory: &mut M,
+    at: *const Step,
+    chain: &mut Course<M>,
+    block: &Decoded<M>,
+) -> End {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match lead::<M, F>(hart, memory, at, chain, block) {
+            Ok(_) => fall(hart, memory, at.add(1), chain, block),
+            Err(end) => end,
+        }
     }
 }

@@ -231,7 +231,8 @@ unsafe fn nothing<M: Memory>(
 ///
 /// # Safety
 /// As [`super::chain::take`].
-unsafe fn fall<M: Memory>(
+#[inline(always)]
+pub(super) unsafe fn fall<M: Memory>(
     hart: &mut Hart,
     memory: &mut M,
     at: *const Step,
