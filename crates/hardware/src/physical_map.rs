@@ -212,6 +212,16 @@ impl PhysicalMap {
         self.locate_in_table(address)
     }
 
+    /// Where a range lies, if its addresses are their own places in one module.
+    #[inline(always)]
+    pub fn plain(&self, address: u64, length: usize) -> Option<Place> {
+        let end = address.checked_add(length as u64)?;
+        (end <= self.plain_end).then_some(Place {
+            module: self.plain_module,
+            offset: address,
+        })
+    }
+
     fn locate_in_table(&self, address: u64) -> Place {
         let region = self.region(address);
         region.expect("an address of the map").locate(address)

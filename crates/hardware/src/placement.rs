@@ -144,8 +144,9 @@ impl Placement {
         rows.map(Row::from_vec).collect()
     }
 
+    /// True if a range is all dealt out together.
     #[inline]
-    fn is_one_piece(&self, address: u64, length: usize) -> bool {
+    pub fn is_one_piece(&self, address: u64, length: usize) -> bool {
         let (shift, end) = (self.unit_shift(address), address + length as u64);
         length > 0 && (end - 1) >> shift == address >> shift
     }

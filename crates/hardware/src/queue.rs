@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 
-use crate::ring::Ring;
 use crate::specification::Scheduling;
 use crate::time::Cycles;
 
@@ -14,12 +13,18 @@ use crate::time::Cycles;
 /// were dated ahead.
 const REMEMBERED: usize = 4;
 
+/// When a request takes its entry, and when it gives it back.
 #[derive(Clone, Copy, Debug, Default)]
 struct Request {
     accepted: Cycles,
     done: Cycles,
-    /// When it is done, so many others hold an entry; not counted in start order.
-    others: usize,
+}
+
+impl Request {
+    #[inline(always)]
+    fn holds(&self, time: Cycles) -> bool {
+        self.accepted <= time && time < self.done
+    }
 }
 
 /// The queue.
@@ -27,12 +32,135 @@ struct Request {
 pub struct Queue {
     entries: usize,
     scheduling: Scheduling,
-    /// In the order of completion; in start order, that of acceptance.
-    requests: Ring<Request>,
+    remembered: Remembered,
     /// Whenever a request is done within these times, no entry is free.
     full: Range<Cycles>,
     /// When somebody asked last who had to look, and how many held an entry then.
     asked: (Cycles, usize),
+}
+
+/// The newest requests in the order of completion; in start order, in that of acceptance. They lie side by
+/// side, with room behind them, so that they are looked through and counted many at a time.
+#[derive(Clone, Debug)]
+struct Remembered {
+    /// How many are kept.
+    room: usize,
+    /// Where they lie in the lists.
+    range: Range<usize>,
+    requests: Box<[Request]>,
+    /// When each is done, so many others hold an entry; not counted in start order.
+    others: Box<[u16]>,
+    /// About where it is looked for those that are done then.
+    hints: [usize; 2],
+}
+
+/// When requests are done that are looked for again and again.
+#[derive(Clone, Copy, Debug)]
+enum Hint {
+    /// When somebody asked last.
+    Asked,
+    /// When the queue, which was full, had an entry.
+    Free,
+}
+
+impl Remembered {
+    fn new(room: usize) -> Self {
+        let places = 2 * room.max(1);
+        assert!(
+            room < usize::from(u16::MAX),
+            "others are counted in 16 bits"
+        );
+        Self {
+            room: room.max(1),
+            range: 0..0,
+            requests: vec![Request::default(); places].into(),
+            others: vec![0; places].into(),
+            hints: [0; 2],
+        }
+    }
+
+    #[inline(always)]
+    fn requests(&self) -> &[Request] {
+        &self.requests[self.range.clone()]
+    }
+
+    /// The first in the order that is so, where all behind it are: found by steps from where it last was.
+    #[inline(always)]
+    fn first(&mut self, hint: Hint, is_so: impl Fn(&Request) -> bool) -> usize {
+        let mut at = self.hints[hint as usize].clamp(self.range.start, self.range.end);
+        while at > self.range.start && is_so(&self.requests[at - 1]) {
+            at -= 1;
+        }
+        while at < self.range.end && !is_so(&self.requests[at]) {
+            at += 1;
+        }
+        self.hints[hint as usize] = at;
+        at
+    }
+
+    /// Makes sure that there is a place behind the last one.
+    #[inline(always)]
+    fn make_room(&mut self) {
+        if self.range.end == self.requests.len() {
+            self.requests.copy_within(self.range.clone(), 0);
+            self.others.copy_within(self.range.clone(), 0);
+            for hint in &mut self.hints {
+                *hint = hint.saturating_sub(self.range.start);
+            }
+            self.range = 0..self.range.len();
+        }
+    }
+
+    #[inline(always)]
+    fn take_first(&mut self) -> Option<Request> {
+        let first = self.requests().first().copied();
+        self.range.start += usize::from(first.is_some());
+        first
+    }
+
+    /// Puts a request behind all others. Returns the one that made room.
+    #[inline(always)]
+    fn push(&mut self, request: Request) -> Option<Request> {
+        self.make_room();
+        self.requests[self.range.end] = request;
+        self.range.end += 1;
+        (self.range.len() > self.room).then(|| self.take_first())?
+    }
+
+    /// Puts a request in its place in the order, and counts it and those that it holds an entry beside.
+    /// Returns the one that made room, which may be itself. `hint` says about where those stand that are
+    /// done when it is accepted.
+    #[inline(always)]
+    fn insert(&mut self, request: Request, hint: Hint) -> Option<Request> {
+        self.make_room();
+        let Range { start, end } = self.range;
+        let (mut place, mut others) = (end, 0);
+        for later in self.requests[start..end].iter().rev() {
+            if later.done <= request.done {
+                break;
+            }
+            others += u16::from(later.accepted <= request.done);
+            place -= 1;
+        }
+        // One that holds an entry from `accepted` on is still there when those before it are done.
+        let first = self.first(hint, |one| one.done >= request.accepted);
+        if first < place {
+            for others in &mut self.others[first..place] {
+                *others += 1;
+            }
+        }
+        if place < end {
+            self.requests.copy_within(place..end, place + 1);
+            self.others.copy_within(place..end, place + 1);
+        }
+        self.requests[place] = request;
+        self.others[place] = others;
+        self.range.end += 1;
+        for hint in &mut self.hints {
+            *hint += usize::from(place <= *hint);
+        }
+        (self.range.len() > self.room).then(|| self.take_first())?
+    }
 }
 
 impl Queue {
@@ -46,7 +174,7 @@ impl Queue {
         Self {
             entries,
             scheduling,
-            requests: Ring::new(remembered),
+            remembered: Remembered::new(remembered),
             full: 0..0,
             asked: (0, 0),
         }
@@ -55,15 +183,16 @@ impl Queue {
     /// When there is an entry for a request that comes at `now`.
     #[inline]
     pub fn admit(&mut self, now: Cycles) -> Cycles {
-        let Some(last) = self.requests.len().checked_sub(self.entries) else {
+        let requests = self.remembered.requests();
+        let Some(last) = requests.len().checked_sub(self.entries) else {
             return now;
         };
         if self.scheduling == Scheduling::StartOrder {
-            let first = self.requests.take_first();
+            let first = self.remembered.take_first();
             return first.map_or(now, |first| now.max(first.done));
         }
         // As soon as this one is over, fewer than `entries` wait.
-        if self.requests.at(last).done <= now {
+        if requests[last].done <= now {
             return now;
         }
         self.admit_behind(now)
@@ -71,58 +200,50 @@ impl Queue {
 
     /// The same where not so many are over.
     fn admit_behind(&mut self, now: Cycles) -> Cycles {
-        let later = self.requests.first(|one| one.done > now);
+        let requests = self.remembered.requests();
         if self.asked.0 != now {
-            let waiting = self.requests.from(later);
-            let holding = waiting.filter(|one| one.accepted <= now).count();
+            let holding = requests.iter().filter(|one| one.holds(now)).count();
             self.asked = (now, holding);
         }
         if self.asked.1 < self.entries {
             return now;
         }
         // What is full stays so, for only more come to hold an entry then.
-        let next = self.requests.at(later).done;
+        let remembered = &mut self.remembered;
+        let later = remembered.first(Hint::Asked, |one| one.done > now);
+        let next = remembered.requests[later].done;
         let looked = if self.full.contains(&next) {
-            self.requests.first(|one| one.done >= self.full.end)
+            let end = self.full.end;
+            remembered.first(Hint::Free, |one| one.done >= end)
         } else {
             later
         };
-        let mut ends = self.requests.from(looked);
-        let free = ends.find(|one| one.others < self.entries);
-        self.full = next..free.expect("an empty queue has an entry").done;
+        let mut others = remembered.others[looked..remembered.range.end].iter();
+        let free = others.position(|&others| usize::from(others) < self.entries);
+        let free = looked + free.expect("an empty queue has an entry");
+        remembered.hints[Hint::Free as usize] = free;
+        self.full = next..remembered.requests[free].done;
         self.full.end
     }
 
     /// Takes the entry.
     #[inline]
     pub fn hold(&mut self, accepted: Cycles, done: Cycles) {
-        let (mut index, mut others) = (self.requests.len(), 0);
-        if self.scheduling == Scheduling::Fcfs {
-            while index > 0 && self.requests.at(index - 1).done > done {
-                index -= 1;
-                others += usize::from(self.requests.at(index).accepted <= done);
+        let request = Request { accepted, done };
+        let forgotten = match self.scheduling {
+            Scheduling::Fcfs => {
+                let hint = if accepted == self.full.end {
+                    Hint::Free
+                } else {
+                    Hint::Asked
+                };
+                self.remembered.insert(request, hint)
             }
-            self.count(index, accepted);
-        }
-        let request = Request {
-            accepted,
-            done,
-            others,
+            Scheduling::StartOrder => self.remembered.push(request),
         };
-        let holds = |one: &Request, time| one.accepted <= time && time < one.done;
-        self.asked.1 += usize::from(holds(&request, self.asked.0));
-        if let Some(forgotten) = self.requests.insert(index, request) {
-            self.asked.1 -= usize::from(holds(&forgotten, self.asked.0));
-        }
-    }
-
-    /// One that holds an entry from `accepted` on is still there when those before `end` are done.
-    #[inline]
-    fn count(&mut self, end: usize, accepted: Cycles) {
-        let mut index = end;
-        while index > 0 && self.requests.at(index - 1).done >= accepted {
-            index -= 1;
-            self.requests.at_mut(index).others += 1;
+        self.asked.1 += usize::from(request.holds(self.asked.0));
+        if let Some(forgotten) = forgotten {
+            self.asked.1 -= usize::from(forgotten.holds(self.asked.0));
         }
     }
 }
@@ -170,25 +291,38 @@ mod tests {
         // Who asks in the order of time, who asks again and again as of the same time, and who asks as of
         // a time that has long been.
         for (pace, late) in [(300, 1), (1, 1), (20, 1), (30, 20_000)] {
-            requests_are_admitted_by_definition(pace, late);
+            requests_are_admitted_by_definition(pace, late, 1);
         }
     }
 
-    /// Requests up to `pace` cycles apart, a quarter of them up to `late` cycles late.
-    fn requests_are_admitted_by_definition(pace: u64, late: u64) {
+    /// As a recovery does that reads ahead: more ask at one time than are remembered.
+    #[test]
+    fn many_ask_as_of_the_same_time_that_has_long_been() {
+        for at_once in [24, 100, 700] {
+            requests_are_admitted_by_definition(2000 * at_once, 1, at_once);
+            requests_are_admitted_by_definition(30 * at_once, 20_000, at_once);
+        }
+    }
+
+    /// Requests up to `pace` cycles apart, a quarter of them up to `late` cycles late, so many at once.
+    fn requests_are_admitted_by_definition(pace: u64, late: u64, at_once: u64) {
         let seed = 11;
         let mut random = Random::new(seed);
         for entries in [1, 2, 5, 32] {
             let mut queue = Queue::new(entries, Scheduling::Fcfs);
             let mut held: Vec<(Cycles, Cycles)> = Vec::new();
-            let mut now = 0;
-            for _ in 0..2000 {
-                now += random.bits() % pace;
-                let late = random.bits() % late * u64::from(random.below(4) == 0);
-                let asked = Cycles::saturating_sub(now, late);
+            let (mut now, mut asked) = (0, 0);
+            for step in 0..2000 {
+                if step % at_once == 0 {
+                    now += random.bits() % pace;
+                    let late = random.bits() % late * u64::from(random.below(4) == 0);
+                    asked = Cycles::saturating_sub(now, late);
+                }
                 let admitted = queue.admit(asked);
                 let expected = by_definition(&held, entries, asked);
-                let told = format!("seed {seed}, {entries} entries, pace {pace}");
+                let told = format!(
+                    "seed {seed}, {entries} entries, pace {pace}, {at_once} at once, step {step}"
+                );
                 assert_eq!(admitted, expected, "{told}");
                 let ahead = if random.bits().is_multiple_of(16) {
                     3000

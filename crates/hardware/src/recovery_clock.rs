@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use crate::controller::{Controller, Path, Request};
 use crate::dram::Dram;
 use crate::line::{LINE_BYTES, LineNumber, line_of};
-use crate::physical_map::{PhysicalMap, Piece};
+use crate::physical_map::{PhysicalMap, Piece, Place};
 use crate::placement::Row;
 use crate::specification::Specification;
 use crate::time::Cycles;
@@ -103,49 +103,91 @@ impl RecoveryClock {
 
     /// Recovery reads bytes.
     pub fn read(&mut self, address: u64, length: usize) {
+        if let Some(place) = self.one_piece(address, length) {
+            let bytes = match self.path {
+                Path::Link => self.miss(address, length) * LINE_BYTES,
+                Path::Inside => length,
+            };
+            return self.read_row(place, bytes);
+        }
         for (piece, row) in self.rows(address, length) {
             let bytes = match self.path {
-                Path::Link => {
-                    let missing = lines(&piece, &row).filter(|&line| self.cache(line));
-                    missing.count() * LINE_BYTES
-                }
+                Path::Link => self.miss_row(&piece, &row) * LINE_BYTES,
                 Path::Inside => row.iter().map(|piece| piece.1).sum(),
             };
-            if bytes == 0 {
-                continue;
-            }
-            let request = Request {
-                address: row[0].0,
-                length: bytes,
-                path: self.path,
-                not_before: 0,
-            };
-            let served = self.controllers[piece.place.module].read(&request, self.began);
-            self.arrived = self.arrived.max(served.done);
-            self.cost.reads += 1;
-            self.cost.read_bytes += bytes as u64;
+            let offset = row[0].0;
+            self.read_row(
+                Place {
+                    offset,
+                    ..piece.place
+                },
+                bytes,
+            );
         }
     }
 
+    /// Reads so many bytes of a row, if any.
+    fn read_row(&mut self, place: Place, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
+        let request = self.request(place, bytes);
+        let served = self.controllers[place.module].read(&request, self.began);
+        self.arrived = self.arrived.max(served.done);
+        self.cost.reads += 1;
+        self.cost.read_bytes += bytes as u64;
+    }
+
     /// Recovery writes bytes.
+    #[inline]
     pub fn write(&mut self, address: u64, length: usize) {
+        let caches = self.path == Path::Link;
+        if let Some(place) = self.one_piece(address, length) {
+            if caches {
+                self.miss(address, length);
+            }
+            return self.write_row(place, length);
+        }
         for (piece, row) in self.rows(address, length) {
-            if self.path == Path::Link {
-                for line in lines(&piece, &row) {
-                    self.cache(line);
-                }
+            if caches {
+                self.miss_row(&piece, &row);
             }
             let bytes = row.iter().map(|piece| piece.1).sum();
-            let request = Request {
-                address: row[0].0,
-                length: bytes,
-                path: self.path,
-                not_before: 0,
-            };
-            self.controllers[piece.place.module].write(&request, self.arrived);
-            self.cost.writes += 1;
-            self.cost.written_bytes += bytes as u64;
+            let offset = row[0].0;
+            self.write_row(
+                Place {
+                    offset,
+                    ..piece.place
+                },
+                bytes,
+            );
         }
+    }
+
+    #[inline]
+    fn write_row(&mut self, place: Place, bytes: usize) {
+        let request = self.request(place, bytes);
+        self.controllers[place.module].write(&request, self.arrived);
+        self.cost.writes += 1;
+        self.cost.written_bytes += bytes as u64;
+    }
+
+    #[inline(always)]
+    fn request(&self, place: Place, bytes: usize) -> Request {
+        Request {
+            address: place.offset,
+            length: bytes,
+            path: self.path,
+            not_before: 0,
+        }
+    }
+
+    /// Where a range lies, if all of it is one piece of one row, as most are.
+    #[inline(always)]
+    fn one_piece(&self, address: u64, length: usize) -> Option<Place> {
+        let place = self.map.plain(address, length)?;
+        let placement = self.controllers[place.module].placement();
+        (placement.is_one_piece(place.offset, length)).then_some(place)
     }
 
     /// What each row of each module has of a range, by places in the module. Most often it is one row.
@@ -179,18 +221,30 @@ impl RecoveryClock {
         }
     }
 
-    /// True if the line was not cached; it is from now on.
-    fn cache(&mut self, line: LineNumber) -> bool {
-        let set = (line % self.cached.len() as u64) as usize;
-        std::mem::replace(&mut self.cached[set], line + 1) != line + 1
+    /// How many lines of bytes were not cached; they are from now on.
+    #[inline(always)]
+    fn miss(&mut self, address: u64, length: usize) -> usize {
+        let lines = line_of(address)..=line_of(address + length as u64 - 1);
+        lines.filter(|&line| self.cache(line)).count()
     }
-}
 
-/// The lines of what one row has of a piece.
-fn lines(piece: &Piece, row: &[(u64, usize)]) -> impl Iterator<Item = LineNumber> {
-    let (start, place) = (piece.address, piece.place.offset);
-    row.iter().flat_map(move |&(offset, length)| {
-        let address = start + (offset - place);
-        line_of(address)..=line_of(address + length as u64 - 1)
-    })
+    /// The same of what one row has of a piece.
+    fn miss_row(&mut self, piece: &Piece, row: &[(u64, usize)]) -> usize {
+        let pieces = row.iter().map(|&(offset, length)| {
+            self.miss(piece.address + (offset - piece.place.offset), length)
+        });
+        pieces.sum()
+    }
+
+    /// True if the line was not cached; it is from now on.
+    #[inline(always)]
+    fn cache(&mut self, line: LineNumber) -> bool {
+        let sets = self.cached.len() as u64;
+        let set = if sets.is_power_of_two() {
+            line & (sets - 1)
+        } else {
+            line % sets
+        };
+        std::mem::replace(&mut self.cached[set as usize], line + 1) != line + 1
+    }
 }

@@ -43,34 +43,6 @@ impl<T: Copy + Default> Ring<T> {
         self.places[self.place(index)]
     }
 
-    /// The same, to change it.
-    #[inline(always)]
-    pub fn at_mut(&mut self, index: usize) -> &mut T {
-        debug_assert!(index < self.length);
-        let place = self.place(index);
-        &mut self.places[place]
-    }
-
-    /// How many stand before the first that is so, where all behind that one are.
-    pub fn first(&self, is_so: impl Fn(&T) -> bool) -> usize {
-        let (mut start, mut end) = (0, self.length);
-        while start < end {
-            let middle = usize::midpoint(start, end);
-            if is_so(&self.at(middle)) {
-                end = middle;
-            } else {
-                start = middle + 1;
-            }
-        }
-        start
-    }
-
-    /// The values from one on.
-    #[inline]
-    pub fn from(&self, index: usize) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
-        (index..self.length).map(|index| &self.places[self.place(index)])
-    }
-
     /// Takes the first value away.
     #[inline(always)]
     pub fn take_first(&mut self) -> Option<T> {

@@ -30,7 +30,7 @@ fn machine(modules: &[(&str, RegionKind, Persistence, &str)]) -> Specification {
     specification
 }
 
-fn add(specification: &mut Specification, modules: &[(&str, RegionKind, Persistence, &str)]) {
+pub fn add(specification: &mut Specification, modules: &[(&str, RegionKind, Persistence, &str)]) {
     for &(name, kind, persistence, region) in modules {
         let mut media = specification.nvm.clone();
         media.bytes = BYTES;
