@@ -12,12 +12,13 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use perdure_hardware::arena::{Arena, KeptDigest};
 use perdure_hardware::device::{PowerLost, Recovery, SurvivingBytes};
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_hardware::memory::{Memory, Tear};
+use perdure_hardware::pages::Sparse;
 use perdure_hardware::recovery_clock::{RecoveryClock, RecoveryCost};
 
 /// A surviving image that recovery refuses to trust.
@@ -52,18 +53,64 @@ pub struct Surviving<'a> {
     clock: Option<RefCell<RecoveryClock>>,
 }
 
-/// What recovery overwrote, so that one run can be cut and recovered many times. An undone journal
-/// can be used again, which saves the host from finding memory for each of a thousand.
+/// What recovery overwrote, each line once, so that one run can be cut and recovered many times. An undone
+/// journal can be used again, which saves the host from finding memory for each of a thousand.
 #[derive(Debug, Default)]
 pub struct Journal {
-    places: Vec<(u64, u32)>,
-    bytes: Vec<u8>,
+    lines: Vec<LineNumber>,
+    /// What each of them was.
+    bytes: Vec<Line>,
+    /// A bit for each line of the image: it is in the journal.
+    noted: Option<Sparse<u64>>,
     digest: KeptDigest,
 }
 
 impl Journal {
-    /// How many places ahead the host is told what will be touched.
+    /// How many lines ahead the host is told what will be touched.
     const PREFETCH: usize = 16;
+
+    /// Before the first write to an image of so many bytes.
+    fn begin(&mut self, bytes: u64, digest: KeptDigest) {
+        let words = bytes.div_ceil(LINE_BYTES as u64).div_ceil(64) as usize;
+        if (self.noted.as_ref()).is_none_or(|noted| noted.len() < words) {
+            let noted = Sparse::new(words);
+            self.noted = Some(noted.expect("the host has room for a bit of each line"));
+        }
+        self.digest = digest;
+    }
+
+    /// A line is about to be overwritten, and was this.
+    #[inline]
+    fn note(&mut self, line: LineNumber, old: &Line) {
+        let Some(noted) = &mut self.noted else { return };
+        let (word, bit) = ((line / 64) as usize, 1 << (line % 64));
+        if noted.get(word) & bit == 0 {
+            *noted.get_mut(word) |= bit;
+            self.lines.push(line);
+            self.bytes.push(*old);
+        }
+    }
+
+    /// The kept digest of an image in which nothing but these lines has changed: each counts once, however
+    /// often it was written.
+    fn digest_after(&self, arena: &Arena) -> KeptDigest {
+        let (range, mut digest) = self.digest.clone()?;
+        for (index, (line, old)) in self.lines.iter().zip(&self.bytes).enumerate() {
+            self.prefetch(arena, index + Self::PREFETCH);
+            let address = line * LINE_BYTES as u64;
+            let new = arena.line(address);
+            if range.contains(&address) && old != new {
+                digest.replace(address, &old.0, &new.0);
+            }
+        }
+        Some((range, digest))
+    }
+
+    fn prefetch(&self, arena: &Arena, index: usize) {
+        if let Some(line) = self.lines.get(index) {
+            arena.prefetch(line * LINE_BYTES as u64);
+        }
+    }
 
     /// Puts everything back, the kept digest included, and is then empty.
     #[allow(
@@ -73,37 +120,32 @@ impl Journal {
     pub fn undo(mut self, arena: &mut Arena) -> Self {
         // What is put back was there before, so its digest is known and need not be computed.
         arena.take_digest();
-        let mut end = self.bytes.len();
-        for index in (0..self.places.len()).rev() {
-            if let Some((ahead, _)) = index.checked_sub(Self::PREFETCH).map(|at| self.places[at]) {
-                arena.prefetch(ahead);
-            }
-            let (address, length) = self.places[index];
-            let start = end - length as usize;
-            match self.bytes[start..end].try_into() {
-                Ok(line) if address.is_multiple_of(LINE_BYTES as u64) => {
-                    arena.write_line(address, &Line(line));
-                }
-                _ => arena.write(address, &self.bytes[start..end]),
-            }
-            end = start;
+        for (index, (line, old)) in self.lines.iter().zip(&self.bytes).enumerate() {
+            self.prefetch(arena, index + Self::PREFETCH);
+            arena.write_line(line * LINE_BYTES as u64, old);
         }
         arena.put_digest(self.digest.take());
-        self.places.clear();
+        if let Some(noted) = &mut self.noted {
+            for line in &self.lines {
+                *noted.get_mut((line / 64) as usize) = 0;
+            }
+        }
+        self.lines.clear();
         self.bytes.clear();
         self
     }
 }
 
 impl<'a> Surviving<'a> {
-    /// An image whose power stays on.
+    /// An image whose power stays on. Its kept digest is brought up to date when the borrow ends, by
+    /// [`Self::into_journal`] or [`Self::into_parts`].
     pub fn new(arena: &'a mut Arena) -> Self {
         Self::with_journal(arena, Journal::default())
     }
 
     /// The same, using the memory of an undone journal.
     pub fn with_journal(arena: &'a mut Arena, mut journal: Journal) -> Self {
-        journal.digest.clone_from(arena.kept_digest());
+        journal.begin(arena.len(), arena.take_digest());
         Self {
             arena,
             pools: Vec::new(),
@@ -204,9 +246,11 @@ impl<'a> Surviving<'a> {
         let old = self.look(address, bytes.len())?;
         self.charge(|clock| clock.write(address, bytes.len()));
         if *old != *bytes {
+            for line in lines_of(address, bytes.len()) {
+                let old = self.arena.line(line * LINE_BYTES as u64);
+                self.journal.note(line, old);
+            }
             let old = self.arena.slice(address, bytes.len());
-            self.journal.places.push((address, bytes.len() as u32));
-            self.journal.bytes.extend_from_slice(&old);
             match &mut self.fails_at {
                 Some((_, tear)) if fails => {
                     let mut torn = old.to_vec();
@@ -239,11 +283,12 @@ impl<'a> Surviving<'a> {
             return self.write(address, &new.0);
         }
         self.steps += 1;
-        self.charge(|clock| clock.write(address, LINE_BYTES));
+        if let Some(clock) = &mut self.clock {
+            clock.get_mut().write(address, LINE_BYTES);
+        }
         let old = self.arena.line(address);
         if old != new {
-            self.journal.places.push((address, LINE_BYTES as u32));
-            self.journal.bytes.extend_from_slice(&old.0);
+            self.journal.note(line, old);
             self.arena.write_line(address, new);
         }
         Ok(())
@@ -264,8 +309,7 @@ impl<'a> Surviving<'a> {
         let old = self.arena.line(address);
         if old != new {
             self.loaded.entry(line).or_insert(*old);
-            self.journal.places.push((address, LINE_BYTES as u32));
-            self.journal.bytes.extend_from_slice(&old.0);
+            self.journal.note(line, old);
             self.arena.write_line(address, new);
         }
         Ok(())
@@ -284,13 +328,20 @@ impl<'a> Surviving<'a> {
 
     /// Ends the borrow; the journal can put everything back.
     pub fn into_journal(self) -> Journal {
-        self.journal
+        self.into_parts().0
     }
 
     /// The same, with [`Self::loaded`].
     pub fn into_parts(self) -> (Journal, BTreeMap<LineNumber, Line>) {
+        let digest = self.journal.digest_after(self.arena);
+        self.arena.put_digest(digest);
         (self.journal, self.loaded)
     }
+}
+
+/// The lines in which some bytes lie, one byte at least.
+fn lines_of(address: u64, length: usize) -> RangeInclusive<LineNumber> {
+    line_of(address)..=line_of(address + length as u64 - 1)
 }
 
 /// How the devices of a machine recover, each with where its module's memory lies

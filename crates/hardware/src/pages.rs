@@ -330,6 +330,16 @@ impl<T: Plain> Sparse<T> {
         Ok(Self(Pages::new(bytes)?, PhantomData))
     }
 
+    /// How many values.
+    pub fn len(&self) -> usize {
+        self.0.len() / size_of::<T>()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// A value.
     #[inline(always)]
     pub fn get(&self, index: usize) -> &T {

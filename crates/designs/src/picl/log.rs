@@ -184,6 +184,7 @@ impl<'a> Block<'a> {
 
     /// Its entries, oldest first. Epochs are counted back from the header's SystemEID, itself the
     /// newest one, no newer than `newest`, with those low 32 bits.
+    #[inline]
     pub fn entries(
         &self,
         ids: EpochIds,
@@ -197,13 +198,11 @@ impl<'a> Block<'a> {
                 let (word, line) = place.split_at(8);
                 let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
                 let valid_till = ids.epoch(word & 0xff, system);
-                let mut bytes = Line::ZERO;
-                bytes.0.copy_from_slice(line);
                 Entry {
                     line: word >> 16,
                     valid_from: ids.epoch(word >> 8 & 0xff, valid_till),
                     valid_till,
-                    bytes,
+                    bytes: Line(line.try_into().expect("a line")),
                 }
             })
     }

@@ -41,6 +41,7 @@ mod software_logging_steps;
 mod software_shadow_damage;
 mod software_shadow_random;
 mod software_shadow_steps;
+mod surviving_journal;
 mod thynvm_damage;
 mod thynvm_random;
 mod thynvm_steps;
