@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::line::{LINE_BYTES, Line, cut_at};
+use crate::line::{LINE_BYTES, Line, cut_at, is_same};
 use crate::pages::Pages;
 pub use crate::pages::{PAGE_BYTES, bytes_in_use};
 
@@ -23,7 +23,7 @@ impl Digest {
     /// touched needs no visit.
     #[inline]
     pub fn of_line(address: u64, line: &[u8; LINE_BYTES]) -> u128 {
-        if line == &Line::ZERO.0 {
+        if is_same(line, &Line::ZERO.0) {
             return 0;
         }
         xxhash_rust::xxh3::xxh3_128_with_seed(line, address.wrapping_mul(0x9e37_79b9_7f4a_7c15))

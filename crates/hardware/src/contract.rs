@@ -9,11 +9,11 @@
 //! - What a design hands to the caches is held against a shadow: every line as it left them last, or
 //!   as it was at the start. The shadow never learns of a line's bytes from the design.
 
-use crate::arena::Arena;
 use crate::hierarchy::Hardware;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::memory::Memory;
 use crate::policy::{DeviceAnswer, Evicted, Policy, PolicyFailure};
+use crate::shadow::Shadow;
 use crate::time::Cycles;
 
 /// A hook that is being answered.
@@ -34,9 +34,8 @@ pub struct Contract {
     versions: Vec<Option<(Version, u32)>>,
     /// The newest announced and the executing epoch, as they were seen last.
     epochs: Option<(u64, u64)>,
-    /// Memory as it was when the first line was brought, and over it every line that has left the
-    /// caches since.
-    shadow: Option<Arena>,
+    /// Since the first line was brought.
+    shadow: Option<Shadow>,
     breach: Option<String>,
 }
 
@@ -64,12 +63,13 @@ impl Contract {
         now: Cycles,
         horizon: Cycles,
     ) {
-        let hook = self.hook();
         if let Err(problem) = room {
+            let hook = self.hook();
             self.breaks(|| format!("{hook} {what} {length} bytes at {address:#x}, {problem}"));
         }
         let asked = self.asked.first().map_or(0, |asked| asked.now);
         if now < asked && now <= horizon {
+            let hook = self.hook();
             self.breaks(|| {
                 format!(
                     "{hook} {what} at cycle {now} (address {address:#x}), when everything up to {horizon} has happened"
@@ -81,7 +81,7 @@ impl Contract {
     /// A device has written bytes of its module, which nobody's caches know of.
     pub(crate) fn changed_inside(&mut self, address: u64, bytes: &[u8]) {
         if let Some(shadow) = &mut self.shadow {
-            shadow.write(address, bytes);
+            shadow.changed_inside(address, bytes);
         }
     }
 
@@ -266,15 +266,17 @@ impl Hardware {
     }
 
     /// The shadow, if the contract is enforced.
-    fn shadow(&mut self) -> Option<&mut Arena> {
+    fn shadow(&mut self) -> Option<&mut Shadow> {
         let Memory {
-            contract, arena, ..
+            contract,
+            arena,
+            modules,
+            ..
         } = &mut self.memory;
-        let contract = contract.as_mut()?;
-        let shadow = contract.shadow.get_or_insert_with(|| {
-            let mut shadow = arena.clone();
-            shadow.take_digest();
-            shadow
+        let shadow = &mut contract.as_mut()?.shadow;
+        let shadow = shadow.get_or_insert_with(|| {
+            let devices = modules.iter().any(|module| module.device.is_some());
+            Shadow::of(arena, devices)
         });
         Some(shadow)
     }
@@ -286,8 +288,7 @@ impl Hardware {
         policy: &P,
         line: LineNumber,
     ) -> Option<Line> {
-        self.memory.contract.as_ref()?;
-        self.shadow();
+        self.shadow()?.prefetch(line);
         Some(policy.peek(self, line))
     }
 
@@ -308,7 +309,7 @@ impl Hardware {
     #[cold]
     fn hold_to_bytes(&mut self, line: LineNumber, shown: &Line, bytes: &Line, now: Cycles) {
         let address = line * LINE_BYTES as u64;
-        let right = (self.shadow()).is_none_or(|shadow| shadow.line(address) == bytes);
+        let right = (self.shadow()).is_none_or(|shadow| shadow.is(address, bytes));
         let Some(contract) = &mut self.memory.contract else {
             return;
         };
@@ -341,7 +342,7 @@ impl Hardware {
     #[cold]
     fn note_leaving(&mut self, line: LineNumber, bytes: &Line) {
         if let Some(shadow) = self.shadow() {
-            shadow.write_line(line * LINE_BYTES as u64, bytes);
+            shadow.leaves(line * LINE_BYTES as u64, bytes);
         }
     }
 

@@ -61,6 +61,7 @@ pub mod queue;
 pub mod random;
 pub mod recovery_clock;
 mod ring;
+mod shadow;
 pub mod sharing_group;
 mod slab;
 pub mod specification;
