@@ -1,20 +1,19 @@
 //! Large pieces of the host's memory, which the machines of a process hand down to each other.
 //!
-//! Fresh memory is dear where the host is a virtual machine that has given back what it did not use: streaming
-//! updates under PiCL, whose log grows to 165 MB, spent a seventh of their time in the host's kernel. Whoever
-//! runs one machine after another (a sweep, a campaign, a benchmark) pays that once.
+//! Fresh memory is dear where the host is a virtual machine that has given back what it did not use:
+//! streaming updates under PiCL, whose log grows to 165 MB, spent a seventh of their time in the host's
+//! kernel. Whoever runs one machine after another (a sweep, a campaign, a benchmark) pays that once.
 //!
-//! Always true here: what is kept for the next machine is at most [`KEPT_BYTES`], and a process never has more
-//! slabs than the most that were in use at once: where none of the size is kept that somebody asks for, the new
-//! one takes the place of as much that is.
+//! Always true here: what is kept for the next machine is at most [`KEPT_BYTES`], and where none of the size
+//! is kept that somebody asks for, the new one takes the place of as much that is.
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-/// Most bytes of slabs that wait for the next machine.
-const KEPT_BYTES: usize = 512 << 20;
+/// Most bytes that slabs have which wait for the next machine; those that nobody used are not the host's yet.
+const KEPT_BYTES: usize = 384 << 20;
 
 /// The slabs that wait, the oldest first.
 static KEPT: Mutex<Vec<Slab>> = Mutex::new(Vec::new());
@@ -61,27 +60,33 @@ impl Slab {
         Some((place, begin >= self.used))
     }
 
-    /// Keeps it for the next who asks, if there is room. Nobody may have any of it any more.
+    /// Keeps it for the next who asks, and gives back what is too much, the oldest first. Nobody may have any
+    /// of it any more.
     pub fn keep(mut self) {
         self.used = self.used.max(self.dealt);
         self.dealt = 0;
-        let mut kept = kept();
-        let bytes: usize = kept.iter().map(|slab| slab.map.len()).sum();
-        if bytes + self.map.len() <= KEPT_BYTES {
-            kept.push(self);
-        }
+        put(&mut kept(), self);
     }
 }
 
-/// One of so many bytes. Where there is none, as much makes way for the one that the host will be asked for,
-/// the oldest first.
+fn put(kept: &mut Vec<Slab>, slab: Slab) {
+    kept.push(slab);
+    while kept.iter().map(|slab| slab.used).sum::<usize>() > KEPT_BYTES {
+        kept.remove(0);
+    }
+}
+
+/// One of so many bytes: that of which most is there. Where there is none, as much makes way for the one that
+/// the host will be asked for, the oldest first.
 fn take(kept: &mut Vec<Slab>, bytes: usize) -> Option<Slab> {
-    if let Some(found) = kept.iter().rposition(|slab| slab.map.len() == bytes) {
+    let fits = |at: &usize| kept[*at].map.len() == bytes;
+    let found = (0..kept.len()).filter(fits).max_by_key(|&at| kept[at].used);
+    if let Some(found) = found {
         return Some(kept.remove(found));
     }
     let mut room = 0;
     while room < bytes && !kept.is_empty() {
-        room += kept.remove(0).map.len();
+        room += kept.remove(0).used;
     }
     None
 }
@@ -106,15 +111,41 @@ mod tests {
         assert!(slab.deal(1 << 12).is_some() && slab.deal(1 << 12).is_none());
     }
 
+    /// A slab of so many pages, all of which had a user.
+    fn used(pages: usize) -> Slab {
+        let mut slab = Slab::of_the_host(pages << 12);
+        slab.used = pages << 12;
+        slab
+    }
+
+    fn pages(kept: &[Slab]) -> Vec<usize> {
+        kept.iter().map(|slab| slab.map.len() >> 12).collect()
+    }
+
     #[test]
     fn one_of_the_same_size_is_taken_else_the_oldest_go() {
-        let slab = |pages: usize| Slab::of_the_host(pages << 12);
-        let mut kept = vec![slab(1), slab(2), slab(3)];
-        assert_eq!(take(&mut kept, 2 << 12).unwrap().map.len(), 2 << 12);
-        kept.push(slab(4));
+        let mut kept = vec![used(1), used(2), Slab::of_the_host(2 << 12), used(3)];
+        assert_eq!(take(&mut kept, 2 << 12).unwrap().used, 2 << 12);
+        assert_eq!(take(&mut kept, 2 << 12).unwrap().used, 0);
+        kept.push(used(4));
         assert!(take(&mut kept, 2 << 12).is_none());
-        let left: Vec<usize> = kept.iter().map(|slab| slab.map.len() >> 12).collect();
-        assert_eq!(left, [4], "one page would not have been enough");
+        assert_eq!(pages(&kept), [4], "one page would not have been enough");
         assert!(take(&mut Vec::new(), 1 << 12).is_none());
+    }
+
+    #[test]
+    fn what_is_too_much_goes_back() {
+        let half = (KEPT_BYTES >> 12) / 2;
+        let mut kept = Vec::new();
+        for size in [half, half - 1, 1, 2] {
+            put(&mut kept, used(size));
+        }
+        assert_eq!(pages(&kept), [half - 1, 1, 2]);
+        put(&mut kept, Slab::of_the_host(KEPT_BYTES));
+        assert_eq!(
+            pages(&kept).len(),
+            4,
+            "nobody used it, so it is not there yet"
+        );
     }
 }

@@ -192,7 +192,7 @@ unsafe fn pair<
     }
 }
 
-/// The handler of the last instruction of a line that does not end its block by itself, and of the block's end.
+/// The handler of a line's last instruction, which does not end its block by itself, and of the block's end.
 ///
 /// # Safety
 /// As [`super::chain::take`], the step is one of `F`, and there is one of [`Step::end_of_line`] behind it.
