@@ -12,11 +12,11 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
 use perdure_hardware::arena::{Arena, KeptDigest};
 use perdure_hardware::device::{PowerLost, Recovery, SurvivingBytes};
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, lines_of};
 use perdure_hardware::memory::{Memory, Tear};
 use perdure_hardware::pages::Sparse;
 use perdure_hardware::recovery_clock::{RecoveryClock, RecoveryCost};
@@ -283,9 +283,7 @@ impl<'a> Surviving<'a> {
             return self.write(address, &new.0);
         }
         self.steps += 1;
-        if let Some(clock) = &mut self.clock {
-            clock.get_mut().write(address, LINE_BYTES);
-        }
+        self.charge(|clock| clock.write(address, LINE_BYTES));
         let old = self.arena.line(address);
         if old != new {
             self.journal.note(line, old);
@@ -337,11 +335,6 @@ impl<'a> Surviving<'a> {
         self.arena.put_digest(digest);
         (self.journal, self.loaded)
     }
-}
-
-/// The lines in which some bytes lie, one byte at least.
-fn lines_of(address: u64, length: usize) -> RangeInclusive<LineNumber> {
-    line_of(address)..=line_of(address + length as u64 - 1)
 }
 
 /// How the devices of a machine recover, each with where its module's memory lies

@@ -1,6 +1,6 @@
 //! The unit of everything in the substrate: the 64-byte line, its number and its version tag.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// Bytes in a line, everywhere.
 pub const LINE_BYTES: usize = 64;
@@ -43,6 +43,12 @@ pub type LineNumber = u64;
 #[inline(always)]
 pub const fn line_of(physical: u64) -> LineNumber {
     physical / LINE_BYTES as u64
+}
+
+/// The lines that hold some bytes; where there are none, the one that holds their address.
+#[inline(always)]
+pub fn lines_of(physical: u64, length: usize) -> RangeInclusive<LineNumber> {
+    line_of(physical)..=line_of(physical + length.max(1) as u64 - 1)
 }
 
 /// Cuts a range at multiples of a size, as of a line: each piece with its address.

@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 use crate::controller::{Controller, Path, Request};
 use crate::dram::Dram;
-use crate::line::{LINE_BYTES, LineNumber, line_of};
+use crate::line::{LINE_BYTES, LineNumber, lines_of};
 use crate::physical_map::{PhysicalMap, Piece, Place};
 use crate::placement::Row;
 use crate::specification::Specification;
@@ -115,14 +115,7 @@ impl RecoveryClock {
                 Path::Link => self.miss_row(&piece, &row) * LINE_BYTES,
                 Path::Inside => row.iter().map(|piece| piece.1).sum(),
             };
-            let offset = row[0].0;
-            self.read_row(
-                Place {
-                    offset,
-                    ..piece.place
-                },
-                bytes,
-            );
+            self.read_row(place_of(&piece, &row), bytes);
         }
     }
 
@@ -153,14 +146,7 @@ impl RecoveryClock {
                 self.miss_row(&piece, &row);
             }
             let bytes = row.iter().map(|piece| piece.1).sum();
-            let offset = row[0].0;
-            self.write_row(
-                Place {
-                    offset,
-                    ..piece.place
-                },
-                bytes,
-            );
+            self.write_row(place_of(&piece, &row), bytes);
         }
     }
 
@@ -224,8 +210,9 @@ impl RecoveryClock {
     /// How many lines of bytes were not cached; they are from now on.
     #[inline(always)]
     fn miss(&mut self, address: u64, length: usize) -> usize {
-        let lines = line_of(address)..=line_of(address + length as u64 - 1);
-        lines.filter(|&line| self.cache(line)).count()
+        lines_of(address, length)
+            .filter(|&line| self.cache(line))
+            .count()
     }
 
     /// The same of what one row has of a piece.
@@ -246,5 +233,13 @@ impl RecoveryClock {
             line % sets
         };
         std::mem::replace(&mut self.cached[set as usize], line + 1) != line + 1
+    }
+}
+
+/// Where what one row has of a piece begins.
+fn place_of(piece: &Piece, row: &[(u64, usize)]) -> Place {
+    Place {
+        offset: row[0].0,
+        ..piece.place
     }
 }

@@ -63,9 +63,14 @@ impl Slab {
     /// Keeps it for the next who asks, and gives back what is too much, the oldest first. Nobody may have any
     /// of it any more.
     pub fn keep(mut self) {
+        self.take_back();
+        put(&mut kept(), self);
+    }
+
+    /// Nothing of it is dealt out any more.
+    fn take_back(&mut self) {
         self.used = self.used.max(self.dealt);
         self.dealt = 0;
-        put(&mut kept(), self);
     }
 }
 
@@ -104,8 +109,7 @@ mod tests {
         let mut slab = Slab::of_the_host(3 << 12);
         let (first, fresh) = slab.deal(1 << 12).unwrap();
         assert!(fresh);
-        slab.used = slab.used.max(slab.dealt);
-        slab.dealt = 0;
+        slab.take_back();
         assert_eq!(slab.deal(1 << 12), Some((first, false)));
         assert!(slab.deal(1 << 12).unwrap().1, "nobody had that");
         assert!(slab.deal(1 << 12).is_some() && slab.deal(1 << 12).is_none());

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
+use perdure_hardware::line::{LINE_BYTES, LineNumber, lines_of};
 use perdure_linux::PAGE_BYTES;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -93,10 +93,6 @@ impl Shape {
         let values = bytes.chunks_exact(self.kind.bytes());
         values.map(|bytes| self.kind.value(bytes)).collect()
     }
-}
-
-fn lines_of(address: u64, length: usize) -> std::ops::RangeInclusive<LineNumber> {
-    line_of(address)..=line_of(address + length.max(1) as u64 - 1)
 }
 
 /// Frames behind the pages of something, each if it has one.

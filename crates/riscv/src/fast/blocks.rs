@@ -26,7 +26,7 @@ const PAGE_BYTES: u64 = 4096;
 
 /// The number of no block: slot 0 holds a block that no `pc` matches.
 pub(super) const NONE: u32 = 0;
-/// No instruction is at an odd address.
+/// No block's entry: odd as only those of straddling blocks are, which begin two bytes before a line's end.
 const NO_PC: u64 = 1;
 
 /// A block: what an engine needs to enter it, and the bytes that it was decoded from.
@@ -157,7 +157,7 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
     /// The block at `pc`, or [`NONE`].
     fn find(&self, pc: u64) -> u32 {
         let mut number = self.chains[chain_of(pc)];
-        while number != NONE && self.blocks[number as usize].pc() != pc {
+        while number != NONE && !self.blocks[number as usize].begins_at(pc) {
             number = self.blocks[number as usize].chain;
         }
         number

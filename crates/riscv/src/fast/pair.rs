@@ -5,7 +5,7 @@
 //! that it has by itself: where the first takes long, its long handler goes on there.
 
 use super::chain::{Course, Decoded, End, ErasedHandler, erase};
-use super::step::{Running, Step, fall, follow, take_long};
+use super::step::{Running, Step, discards, fall, follow, take_long};
 use crate::Hart;
 use crate::execute::Trap;
 use crate::instruction::Instruction;
@@ -18,7 +18,7 @@ pub(super) fn handler_of<M: Memory>(
     first: &Instruction,
     second: &Instruction,
 ) -> Option<ErasedHandler> {
-    if !M::PAIRS || discards(first) {
+    if discards(first) {
         return None;
     }
     let second = Behind {
@@ -32,15 +32,10 @@ pub(super) fn handler_of<M: Memory>(
 
 /// The handler that does `last` and leaves its block behind it, where the line ends, if there is one.
 pub(super) fn handler_of_last<M: Memory>(last: &Instruction) -> Option<ErasedHandler> {
-    if !M::PAIRS || discards(last) {
+    if discards(last) {
         return None;
     }
     visit(last.operation, Last::<M>(PhantomData))
-}
-
-/// True if its result goes nowhere.
-fn discards(instruction: &Instruction) -> bool {
-    instruction.rd == 0 && instruction.operation.description().format.writes_integer()
 }
 
 /// What is known of the second of a pair.

@@ -70,7 +70,7 @@ impl Step {
         if operation.ends_block() {
             immediate = immediate << END_OFFSET_BITS | i32::from(offset + instruction.length);
         }
-        let discards = instruction.rd == 0 && format.writes_integer();
+        let discards = discards(instruction);
         let handler = if discards && !operation.may_write_x0() && !M::OBSERVES {
             erase::<M>(nothing::<M>)
         } else {
@@ -114,6 +114,11 @@ impl Step {
             index,
         }
     }
+}
+
+/// True if an instruction's result goes nowhere.
+pub(super) fn discards(instruction: &Instruction) -> bool {
+    instruction.rd == 0 && instruction.operation.description().format.writes_integer()
 }
 
 /// The handler of an operation. With `DISCARDS`, its destination is `x0`. With `SHORT`, it has no
