@@ -10,7 +10,7 @@ use crate::Hart;
 use crate::execute::Trap;
 use crate::instruction::Instruction;
 use crate::memory::Memory;
-use crate::table::{Operation, Semantics, Visitor, visit};
+use crate::table::{Operation, Semantics, Visitor, semantics};
 use std::marker::PhantomData;
 
 /// The handler that does `first` and then `second`, if there is one.
@@ -18,7 +18,7 @@ pub(super) fn handler_of<M: Memory>(
     first: &Instruction,
     second: &Instruction,
 ) -> Option<ErasedHandler> {
-    if discards(first) {
+    if const { !M::PAIRS } || discards(first) {
         return None;
     }
     let second = Behind {
@@ -27,15 +27,15 @@ pub(super) fn handler_of<M: Memory>(
         // Its own number, if it reads no `rs1`, is as good as any other.
         forwards: first.rd != 0 && first.rd == second.rs1,
     };
-    visit(first.operation, First::<M>(second, PhantomData))
+    leading(first.operation, First::<M>(second, PhantomData))?
 }
 
 /// The handler that does `last` and leaves its block behind it, where the line ends, if there is one.
 pub(super) fn handler_of_last<M: Memory>(last: &Instruction) -> Option<ErasedHandler> {
-    if discards(last) {
+    if const { !M::PAIRS } || discards(last) {
         return None;
     }
-    visit(last.operation, Last::<M>(PhantomData))
+    leading(last.operation, Last::<M>(PhantomData))
 }
 
 /// What is known of the second of a pair.
@@ -52,12 +52,7 @@ impl<M: Memory> Visitor for First<M> {
     type Output = Option<ErasedHandler>;
 
     fn visit<F: Semantics>(self) -> Self::Output {
-        if const { M::PAIRS && leads(F::OPERATION) } {
-            let operation = self.0.operation;
-            visit(operation, Second::<M, F>(self.0, PhantomData))
-        } else {
-            None
-        }
+        following(self.0.operation, Second::<M, F>(self.0, PhantomData))?
     }
 }
 
@@ -67,9 +62,6 @@ impl<M: Memory, F: Semantics> Visitor for Second<M, F> {
     type Output = Option<ErasedHandler>;
 
     fn visit<S: Semantics>(self) -> Self::Output {
-        if const { !follows(S::OPERATION) } {
-            return None;
-        }
         let Behind {
             discards, forwards, ..
         } = self.0;
@@ -97,34 +89,40 @@ fn short<M: Memory, F: Semantics, S: Semantics, const DISCARDS: bool, const FORW
 struct Last<M>(PhantomData<M>);
 
 impl<M: Memory> Visitor for Last<M> {
-    type Output = Option<ErasedHandler>;
+    type Output = ErasedHandler;
 
-    fn visit<F: Semantics>(self) -> Self::Output {
-        if const { M::PAIRS && leads(F::OPERATION) } {
-            Some(erase::<M>(last::<M, F>))
-        } else {
-            None
-        }
+    fn visit<F: Semantics>(self) -> ErasedHandler {
+        erase::<M>(last::<M, F>)
     }
 }
 
-/// What may be the first of a pair: what programs do most, of what does not end a block.
-const fn leads(operation: Operation) -> bool {
-    use Operation::{
-        Add, Addi, Addiw, Addw, And, Andi, Auipc, Ld, Lui, Lw, Or, Sd, Slli, Srli, Sub, Sw, Xor,
+/// A function that hands the semantics of one of the named operations to a visitor. Their product is what is
+/// compiled: the compiler looks at whatever a visitor of every operation would name, also where it returns at once.
+macro_rules! among {
+    ($(#[$about:meta])* $function:ident: $($name:ident)*) => {
+        $(#[$about])*
+        fn $function<V: Visitor>(operation: Operation, visitor: V) -> Option<V::Output> {
+            match operation {
+                $(Operation::$name => Some(visitor.visit::<semantics::$name>()),)*
+                _ => None,
+            }
+        }
     };
-    let computes = matches!(
-        operation,
-        Addi | Add | Addiw | Addw | Sub | Slli | Srli | And | Andi | Or | Xor | Lui | Auipc
-    );
-    computes || matches!(operation, Ld | Lw | Sd | Sw)
 }
 
-/// What may be the second of one.
-const fn follows(operation: Operation) -> bool {
-    use Operation::{Beq, Bge, Bgeu, Blt, Bltu, Bne, Jal, Jalr, Lbu, Sb};
-    let jumps = matches!(operation, Beq | Bne | Blt | Bge | Bltu | Bgeu | Jal | Jalr);
-    jumps || leads(operation) || matches!(operation, Lbu | Sb)
+among! {
+    /// What may be the first of a pair: what programs do most, of what does not end a block.
+    leading:
+    Addi Add Addiw Addw Sub Slli Srli And Andi Or Xor Lui Auipc
+    Ld Lw Sd Sw
+}
+
+among! {
+    /// What may be the second of one.
+    following:
+    Addi Add Addiw Addw Sub Slli Srli And Andi Or Xor Lui Auipc
+    Ld Lw Sd Sw Lbu Sb
+    Beq Bne Blt Bge Bltu Bgeu Jal Jalr
 }
 
 /// Does the step at `at`, the first of two. What it has written, or how the chain ended.
