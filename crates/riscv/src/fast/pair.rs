@@ -96,8 +96,8 @@ impl<M: Memory> Visitor for Last<M> {
     }
 }
 
-/// A function that hands the semantics of one of the named operations to a visitor. Their product is what is
-/// compiled: the compiler looks at whatever a visitor of every operation would name, also where it returns at once.
+/// A function that hands the semantics of one of the named operations to a visitor. The compiler looks at all
+/// that a visitor names for whatever operation it might be asked, hence two lists, and not two conditions.
 macro_rules! among {
     ($(#[$about:meta])* $function:ident: $($name:ident)*) => {
         $(#[$about])*
