@@ -96,33 +96,31 @@ impl<M: Memory> Visitor for Last<M> {
     }
 }
 
-/// A function that hands the semantics of one of the named operations to a visitor. The compiler looks at all
-/// that a visitor names for whatever operation it might be asked, hence two lists, and not two conditions.
+/// Hands the semantics of `operation`, if it is one of the named, to `visitor`. The compiler looks at all
+/// that a visitor names for whatever operation it may be asked, hence lists of them, and not conditions.
 macro_rules! among {
-    ($(#[$about:meta])* $function:ident: $($name:ident)*) => {
-        $(#[$about])*
-        fn $function<V: Visitor>(operation: Operation, visitor: V) -> Option<V::Output> {
-            match operation {
-                $(Operation::$name => Some(visitor.visit::<semantics::$name>()),)*
-                _ => None,
-            }
+    ($operation:ident, $visitor:ident, [$($name:ident)*], else $otherwise:expr) => {
+        match $operation {
+            $(Operation::$name => Some($visitor.visit::<semantics::$name>()),)*
+            _ => $otherwise,
         }
     };
 }
 
-among! {
-    /// What may be the first of a pair: what programs do most, of what does not end a block.
-    leading:
-    Addi Add Addiw Addw Sub Slli Srli And Andi Or Xor Lui Auipc
-    Ld Lw Sd Sw
+/// What may be the first of a pair: what programs do most, of what does not end a block.
+fn leading<V: Visitor>(operation: Operation, visitor: V) -> Option<V::Output> {
+    among!(operation, visitor, [
+        Addi Add Addiw Addw Sub Slli Srli And Andi Or Xor Lui Auipc
+        Ld Lw Sd Sw
+    ], else None)
 }
 
-among! {
-    /// What may be the second of one.
-    following:
-    Addi Add Addiw Addw Sub Slli Srli And Andi Or Xor Lui Auipc
-    Ld Lw Sd Sw Lbu Sb
-    Beq Bne Blt Bge Bltu Bgeu Jal Jalr
+/// What may be the second of one.
+fn following<V: Visitor>(operation: Operation, visitor: V) -> Option<V::Output> {
+    among!(operation, visitor, [
+        Lbu Sb
+        Beq Bne Blt Bge Bltu Bgeu Jal Jalr
+    ], else leading(operation, visitor))
 }
 
 /// Does the step at `at`, the first of two. What it has written, or how the chain ended.
