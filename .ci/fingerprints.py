@@ -11,6 +11,8 @@ state at the end, and a digest of every statistic. Cases are every guest program
 of `perdure bench` (its first instructions), under every design on both presets; points are those of
 an evaluation, cut campaigns included.
 
+`PERDURE_ENGINE=compiled` runs the cases with that engine: nothing may differ.
+
 Always true: a run sees an empty folder and nothing else of the host; a case whose binary is another
 one (another compiler) is counted as not comparable, and never as equal.
 """
@@ -28,13 +30,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from perdure import Machine, PerdureError, api, bench, capture
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "tests/fingerprints.txt"
 PROGRAMS = Path(os.environ.get("PERDURE_PROGRAMS", ROOT / "out/programs"))
+ENGINE = cast(api.Engine, os.environ.get("PERDURE_ENGINE", "fast"))
 PRESETS = {"picl": 1, "nvoverlay": 4}
 """Machines, with the harts that a program gets that is not made for more."""
 BENCH_INSTRUCTIONS = 10_000_000
@@ -114,7 +117,7 @@ def counted(result: dict[str, Any]) -> dict[str, Any]:
 def run(case: Case) -> tuple[str, str]:
     """The case's line, in two parts."""
     binary = hashlib.blake2b(case.program.read_bytes(), digest_size=4).hexdigest()
-    machine = Machine(machine=case.machine, design=case.design, harts=case.harts)
+    machine = Machine(machine=case.machine, design=case.design, harts=case.harts, engine=ENGINE)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)  # This process runs nothing else.
         try:

@@ -73,7 +73,7 @@ Path: TypeAlias = requests.Path
 Value: TypeAlias = requests.Value
 Schedule: TypeAlias = requests.Schedule
 Resume: TypeAlias = Literal["all", "sample", "none"]
-Engine: TypeAlias = Literal["fast", "plain"]
+Engine: TypeAlias = Literal["fast", "compiled", "plain"]
 
 KEPT = ("result.json", "configuration.toml")
 """The files of a result in the folder that a call is given for it."""

@@ -35,9 +35,10 @@ from perdure import (
     toolchain,
     workloads,
 )
+from perdure.bench_programs import CASES, Case
 from perdure.calibration import CalibratedRun, Calibration, children_seconds, host, own_seconds
 from perdure.commands.shared import finish
-from perdure.options import JobsOption, JsonOption, processors
+from perdure.options import Engine, EngineOption, JobsOption, JsonOption, processors
 from perdure.tables import Sheet, judged, number, table
 
 if TYPE_CHECKING:
@@ -54,31 +55,8 @@ MISS_FLOOR_NS, MISS_AIM_NS = 400.0, 250.0
 WINDOW = "out-of-order"
 WINDOW_FLOOR_MIPS, WINDOW_AIM_MIPS = 10.0, 30.0
 """MIPS of every program under picl with out-of-order cores: at least, and hoped for."""
-HARTS = 8
 FORK_DESIGNS = ("picl", "nvoverlay")
 """Whose forks are timed, each on the machine of its name."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """One measurement: a program, its harts, and the MIPS under picl that it must reach."""
-
-    name: str
-    source: str
-    arguments: tuple[str, ...]
-    harts: int
-    floor_mips: float
-    aim_mips: float
-
-
-CASES = (
-    Case("integer compute", "bench/compute.c", (), 1, 150, 400),
-    Case("streaming updates, 32 MB", "bench/stream.c", (), 1, 60, 150),
-    Case("B+tree, 1 M random inserts", "bench/btree.c", (), 1, 45, 100),
-    Case("hash table, 64 MB, random", "bench/hash.c", (), 1, 22, 45),
-    Case("compute on each of 8 harts", "bench/mixed.c", (str(HARTS), "compute"), HARTS, 120, 250),
-    Case("the four mixed twice, 8 harts", "bench/mixed.c", (str(HARTS), "mixed"), HARTS, 35, 60),
-)
 
 
 @dataclass(frozen=True)
@@ -172,6 +150,7 @@ class SpeedReport:
 
     machine: str
     compiler: str
+    engine: str
     repeat: int
     rows: Sequence[Row]
     interrupted: bool
@@ -183,6 +162,7 @@ class SpeedReport:
         return {
             "machine": self.machine,
             "compiler": self.compiler,
+            "engine": self.engine,
             "repeat": self.repeat,
             "interrupted": self.interrupted,
             "host": self.host,
@@ -192,7 +172,7 @@ class SpeedReport:
         }
 
 
-def speed(out: Path, *, repeat: int, console: Console) -> SpeedReport:
+def speed(out: Path, *, repeat: int, console: Console, engine: api.Engine = "fast") -> SpeedReport:
     """Builds the benchmark programs in `out` and measures every case."""
     compiler = toolchain.find(lambda line: console.print(line, markup=False))
     qemu = shutil.which(QEMU)
@@ -206,7 +186,8 @@ def speed(out: Path, *, repeat: int, console: Console) -> SpeedReport:
         command = [str(binary), *case.arguments]
         speeds: list[Speed] = []
         for design, model in (("ideal", None), ("picl", None), ("picl", WINDOW)):
-            measured = _measured(case, (design, model), command, (repeat, calibration), console)
+            machine = _machine(case, design, model, engine)
+            measured = _measured(case, machine, command, (repeat, calibration), console)
             if measured is None:
                 interrupted = True
                 break
@@ -217,22 +198,26 @@ def speed(out: Path, *, repeat: int, console: Console) -> SpeedReport:
         ideal, picl, window = speeds
         rows.append(Row(case, ideal, picl, window, *of_qemu))
     return SpeedReport(
-        MACHINE, compiler.name, repeat, rows, interrupted, host(), calibration.as_json()
+        MACHINE, compiler.name, engine, repeat, rows, interrupted, host(), calibration.as_json()
     )
+
+
+def _machine(case: Case, design: str, model: str | None, engine: api.Engine) -> api.Machine:
+    """A case's, with a model of the core."""
+    chosen = [f"core.model={model}"] if model else []
+    return api.Machine(machine=MACHINE, design=design, harts=case.harts, set=chosen, engine=engine)
 
 
 def _measured(
     case: Case,
-    under: tuple[str, str | None],
+    machine: api.Machine,
     command: Sequence[str],
     repeated: tuple[int, Calibration],
     console: Console,
 ) -> Speed | None:
-    """Some runs under a design, with a model of the core; None if interrupted."""
-    design, model = under
+    """Some runs on a machine; None if interrupted."""
+    design = machine.design
     repeat, calibration = repeated
-    chosen = [f"core.model={model}"] if model else []
-    machine = api.Machine(machine=MACHINE, design=design, harts=case.harts, set=chosen)
     seconds: list[float] = []
     runs: list[CalibratedRun] = []
     for _ in range(repeat):
@@ -365,6 +350,8 @@ def tables(report: SpeedReport) -> RenderableType:
     if report.rows and not with_qemu:
         notes.append(f"{QEMU} is not installed, so its column is absent (Debian: qemu-user).")
     title = f"simulated MIPS, machine {report.machine}, fastest of {report.repeat}"
+    if report.engine != "fast":
+        title += f", engine {report.engine}"
     return Group(
         _columns(title, speeds, report.rows),
         _columns("host time", costs, report.rows),
@@ -426,15 +413,16 @@ def speed_command(
             help="Compare with an earlier result (--json) and say what moved beyond the noise.",
         ),
     ] = None,
+    engine: EngineOption = Engine.fast,
     out: OutOption = BUILT,
 ) -> None:
     """Measure host speed under ideal and picl, beside plain qemu-riscv64."""
     outputs.check_folder(out)
-    earlier = None if against is None else guard.load(against)
+    earlier = None if against is None else guard.load(against, engine.value)
     times = repeat or (1 if earlier is None else guard.RUNS)
     if earlier is not None and times < guard.RUNS:
         raise PerdureError(f"--against needs --repeat {guard.RUNS} or more, to know the noise")
-    report = speed(out, repeat=times, console=terminal.errors())
+    report = speed(out, repeat=times, console=terminal.errors(), engine=engine.value)
     document, shown = report.as_json(), tables(report)
     if earlier is not None:
         comparison = guard.compare(earlier, cast("BenchSpeed", document), str(against))

@@ -111,6 +111,7 @@ class BenchSpeed(TypedDict):
 
     machine: str
     compiler: str
+    engine: str
     repeat: int
     interrupted: bool
     host: SpeedHost

@@ -151,7 +151,7 @@ def _of_qemu(compared: Sequence[SpeedCompared]) -> Iterator[str]:
         yield f"qemu moved, too, which is the host's doing: {', '.join(names)}"
 
 
-def load(file: Path) -> BenchSpeed:
+def load(file: Path, engine: str = "fast") -> BenchSpeed:
     """An earlier result with which one can be compared.
 
     Raises:
@@ -171,10 +171,13 @@ def load(file: Path) -> BenchSpeed:
         raise PerdureError(f"{named} is no result of perdure bench speed; {remedy}")
     if "calibration" not in document:
         raise PerdureError(f"{named} is of an older version, without a calibration; {remedy}")
+    document.setdefault("engine", "fast")  # There was no choice.
     try:
         result = msgspec.convert(document, bench_results.BenchSpeed)
     except msgspec.ValidationError as error:
         raise PerdureError(f"{named} is no result of this version: {error}; {remedy}") from error
+    if result["engine"] != engine:
+        raise PerdureError(f"{named} was measured with --engine {result['engine']}, not {engine}")
     _check(result, named, remedy)
     return result
 

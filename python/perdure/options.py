@@ -27,9 +27,10 @@ from perdure import PerdureError, completion, outputs
 
 
 class Engine(str, Enum):
-    """Which interpreter runs the guest."""
+    """What runs the guest."""
 
     fast = "fast"
+    compiled = "compiled"
     plain = "plain"
 
 
@@ -123,7 +124,7 @@ StopAfterOption = Annotated[
     ),
 ]
 EngineOption = Annotated[
-    Engine, typer.Option("--engine", help="The fast interpreter, or its plain reference.")
+    Engine, typer.Option("--engine", help="The fast interpreter; also compiling; the plain one.")
 ]
 ProbeCutsOption = Annotated[
     bool,

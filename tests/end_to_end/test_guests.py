@@ -98,6 +98,7 @@ def test_the_engines_agree_on_everything(
 
     fast, plain = run("fast"), run("plain")
     assert fast == plain
+    assert run("compiled") == fast
     # Nor does the fast engine differ from itself.
     assert run("fast") == fast
 

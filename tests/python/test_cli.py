@@ -107,7 +107,7 @@ def test_what_can_be_listed_is_named_as_it_has_to_be_written(command):
     [
         (("cut", "--schedule", "foo"), "'foo' is not one of random, every-event, near-events,"),
         (("cut", "--schedule", "rando"), "stratified; the nearest is 'random'"),
-        (("run", "--engine", "plane"), "not one of fast, plain; the nearest is 'plain'"),
+        (("run", "--engine", "plane"), "not one of fast, compiled, plain; the nearest is 'plain'"),
         (("check", "--model", "px68"), "the nearest is 'px86'"),
         (("cut", "--jobs", "0"), "'0' is not a whole number of at least 1"),
         (("run", "--harts", "x"), "'x' is not a whole number of at least 1"),

@@ -56,7 +56,7 @@ def made_up(runs, cases=bench.CASES):
         seconds = min(run.seconds for run in times["qemu"]) if times["qemu"] else None
         rows.append(bench.Row(case, *speeds, seconds, times["qemu"] or []))
     calibrated = {"times": 4, "median_seconds": 1.0, "spread": 0.02}
-    return bench.SpeedReport("picl", "gcc", 3, rows, False, HOST, calibrated)
+    return bench.SpeedReport("picl", "gcc", "fast", 3, rows, False, HOST, calibrated)
 
 
 def result(ratio=2.0, spread=0.02, slowness=1.0):
@@ -195,7 +195,7 @@ def measured(monkeypatch):
     """The command measures nothing: what it would have found is made up."""
     asked = []
 
-    def speed(_out, *, repeat, console):
+    def speed(_out, *, repeat, console, engine):
         asked.append(repeat)
         return made_up(lambda _name, under: None if under == "qemu" else runs_of(2.2, 0.02))
 
@@ -244,6 +244,7 @@ def damaged(change):
         (damaged(lambda one: one.pop("host")), "is no result of this version"),
         (damaged(lambda one: one["cases"][0]["picl"].update(runs=[{}])), "$.cases[0].picl.runs"),
         (damaged(lambda one: one["cases"].clear()), "has no measured program"),
+        (damaged(lambda one: one.update(engine="plain")), "with --engine plain, not fast"),
         (damaged(lambda one: one["cases"][0]["picl"]["runs"].pop()), "has 2 of 3 runs"),
         (
             damaged(lambda one: one["cases"][0]["picl"]["runs"][0].update(seconds=0)),

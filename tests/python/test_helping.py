@@ -43,7 +43,7 @@ def test_no_name_of_an_option_and_no_value_is_broken(width, capsys, monkeypatch)
 def test_help_says_defaults_choices_and_what_is_required(command):
     _, out, _ = command("cut", "--help")
     assert "--seed NUMBER" in out and "Of every random choice. [default: 1]" in out
-    assert "--engine fast|plain" in out
+    assert "--engine fast|compiled|plain" in out
     assert "[required]" in out
     _, out, _ = command("check", "-h")
     assert "--nested, --no-nested" in out and "[default: nested]" in out

@@ -270,6 +270,19 @@ impl Cache {
         true
     }
 
+    /// From slot to slot, for who reads the records by itself: each has the word, then the time of last use.
+    pub const RECORD_BYTES: usize = size_of::<[u64; 2]>();
+    /// Where a record has that time.
+    pub const STAMP: usize = size_of::<u64>();
+    /// By how much a record's word is shifted for the line's number.
+    pub const LINE_SHIFT: u32 = TAG_SHIFT;
+
+    /// Where the records and the count of changes are: places that stay as long as the cache is not moved.
+    #[inline(always)]
+    pub fn places(&mut self) -> (*mut u8, *mut u64) {
+        (self.records.as_mut_ptr().cast(), &raw mut self.changes)
+    }
+
     /// Where the time of a slot's last use is kept, for a cache whose user keeps the time itself
     /// (see the lookaside).
     #[inline(always)]

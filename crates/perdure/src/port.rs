@@ -12,12 +12,13 @@ use perdure_hardware::cache::Slot;
 use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::hierarchy::{Core, Hardware};
 use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
-use perdure_hardware::lookaside::{Entry, HitPath, entry_offset, tag_mask};
+use perdure_hardware::lookaside::{Entry, entry_offset, tag_mask};
 use perdure_hardware::policy::Policy;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{Kernel, MemoryType, SpaceId, Translation};
 use perdure_riscv::{
-    Access, Amo, Barrier, CacheBlock, Class, Fault, FetchedLine, Mark, Memory, Observed, Scalar,
+    Access, Amo, Barrier, CacheBlock, Class, Direct, Fault, FetchedLine, Layout, Mark, Memory,
+    Observed, Scalar,
 };
 
 use crate::retired::Listener;
@@ -26,6 +27,7 @@ use crate::{observed, primitives};
 
 mod core;
 mod devices;
+mod direct;
 mod instructions;
 mod otherwise;
 mod walked;
@@ -39,6 +41,7 @@ pub(crate) const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
 
 /// Where a fetched line sits: L1I slot, and the physical line it must still hold.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub struct FetchHint {
     slot: u32,
     line: LineNumber,
@@ -122,20 +125,6 @@ impl<'m> Door<'m> {
 }
 
 impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
-    /// The hit path of this hart as data, for a source that makes code of its own. It is good as long as the
-    /// port is not moved; while the port is asked for something, nothing else may use it.
-    pub fn hit_path(&mut self) -> HitPath {
-        // SAFETY: `core` is this hart's core, borrowed with the hardware.
-        let (accesses, stores) =
-            unsafe { (&raw mut (*self.core).accesses, &raw mut (*self.core).stores) };
-        HitPath {
-            entries: self.entries,
-            accesses,
-            stores,
-            limit: &raw const self.limit_retired,
-        }
-    }
-
     /// Stalls and newly scheduled events bring the limit nearer.
     #[inline]
     fn refresh_limit(&mut self) {
@@ -258,6 +247,17 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
 
     const OBSERVES: bool = WINDOW;
     const PAIRS: bool = SHORTCUTS && !WINDOW;
+    const LAYOUT: Option<&'static Layout> = if SHORTCUTS && !WINDOW {
+        Some(&direct::HITS)
+    } else {
+        None
+    };
+
+    #[inline(always)]
+    fn direct(&mut self) -> Direct {
+        let (entries, limit) = (self.entries, &raw const self.limit_retired);
+        direct::of(self.core(), entries, limit)
+    }
 
     #[inline(always)]
     fn begins(&mut self, observed: Observed, retired: u64) {

@@ -44,6 +44,8 @@ pub trait Source: Clone {
 pub enum Engine {
     /// Pre-decoded blocks and the lookaside.
     Fast,
+    /// The fast one, which compiles what a program does often.
+    Compiled,
     /// Fetch, decode, execute, and every access through the caches: the reference.
     Plain,
     /// The fast one, which stops where a debugger wants to look.
@@ -53,7 +55,7 @@ pub enum Engine {
 /// The engines of `perdure_riscv`.
 #[derive(Clone)]
 pub enum Engines {
-    /// [`Engine::Fast`], with the blocks that it has decoded.
+    /// [`Engine::Fast`] or [`Engine::Compiled`], with the blocks that it has decoded.
     Fast(fast::BlockCache<FetchHint>),
     /// [`Engine::Plain`].
     Plain,
@@ -111,6 +113,7 @@ impl Source for Engines {
     fn new(engine: Engine) -> Self {
         match engine {
             Engine::Fast => Self::Fast(fast::BlockCache::default()),
+            Engine::Compiled => Self::Fast(fast::BlockCache::compiling(fast::Pace::USUAL)),
             Engine::Plain => Self::Plain,
             Engine::Stepping => Self::Stepping(Box::default()),
         }

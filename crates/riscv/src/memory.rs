@@ -11,6 +11,7 @@
 //! `retired + stalls`, computed only when somebody needs it. [`Memory::limit`] is a bound on
 //! `retired`: the engine compares it once per block. An access that stalls lowers it.
 
+use crate::layout::{Direct, Layout};
 use crate::observe::{Class, Observed};
 
 /// An integer as wide as one memory access.
@@ -154,6 +155,14 @@ pub trait Memory {
     /// True where the fast engine may join instructions in pairs. Each memory of which this is true makes the
     /// program longer by some hundred kilobytes. An observer is told of each instruction, and has none.
     const PAIRS: bool = false;
+
+    /// How hits look, where an engine may make them by code of its own.
+    const LAYOUT: Option<&'static Layout> = None;
+
+    /// Where this hart's are made. Only asked where there is a [`Memory::LAYOUT`].
+    fn direct(&mut self) -> Direct {
+        unreachable!("there is no layout")
+    }
 
     /// An instruction begins. It ends ([`Memory::ends`]), or the engine comes back with why it did not.
     #[inline(always)]

@@ -228,9 +228,10 @@ impl Request {
     fn engine(&self) -> Result<Engine, Error> {
         match self.engine.as_deref() {
             None | Some("fast") => Ok(Engine::Fast),
+            Some("compiled") => Ok(Engine::Compiled),
             Some("plain") => Ok(Engine::Plain),
             Some(other) => request_error(format!(
-                "there is no engine '{other}'; take 'fast' or 'plain'"
+                "there is no engine '{other}'; take 'fast', 'compiled' or 'plain'"
             )),
         }
     }

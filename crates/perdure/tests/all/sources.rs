@@ -203,6 +203,8 @@ fn compare<D: Design>() {
             D::NAME
         );
     }
+    let compiled = end_of::<D, Engines>(&prepared, Engine::Compiled, WHOLE);
+    assert_eq!(compiled, expected, "{}: compiled", D::NAME);
     let generated = end_of::<D, Generated>(&prepared, (), WHOLE);
     assert_eq!(generated, expected, "{}: by the description", D::NAME);
 }

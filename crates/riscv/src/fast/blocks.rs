@@ -6,6 +6,7 @@
 //! `pc`, so a block may die or be replaced without its predecessors knowing.
 
 use super::chain::ErasedHandler;
+use super::compiled::{Compiler, NO_TRACE, Pace};
 use super::pair;
 use super::step::Step;
 use crate::Memory;
@@ -49,15 +50,21 @@ pub(super) struct Block<Hint> {
     pub(super) straddles: bool,
     /// Bytes that the block was decoded from: its code, and the half instruction behind it that
     /// ended it, if one did.
-    length: u8,
+    pub(super) length: u8,
+    /// How often a chain began with it, while traces are looked for.
+    pub(super) heat: u16,
+    /// The trace that it is the head of.
+    pub(super) trace: u16,
+    /// Traces go through it.
+    pub(super) traced: bool,
     /// Where a straddling instruction's second line sits.
     pub(super) second_hint: Hint,
     /// The code.
-    code: [u8; 64],
+    pub(super) code: [u8; 64],
 }
 
 /// The decoded blocks of one hart. Bounded; see the module's documentation.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct BlockCache<Hint> {
     pub(super) blocks: Vec<Block<Hint>>,
     pub(super) steps: Vec<Step>,
@@ -68,6 +75,26 @@ pub struct BlockCache<Hint> {
     pages: BTreeSet<u64>,
     /// The memory type that the steps' handlers are for.
     memory: Option<TypeId>,
+    /// What makes traces of them, if anything does.
+    pub(super) compiler: Option<Box<Compiler>>,
+}
+
+/// A copy is empty: traces belong to blocks, and code to whoever made it.
+impl<Hint: Copy + Default> Clone for BlockCache<Hint> {
+    fn clone(&self) -> Self {
+        if let Some(compiler) = &self.compiler {
+            return Self::compiling(compiler.pace);
+        }
+        Self {
+            blocks: self.blocks.clone(),
+            steps: self.steps.clone(),
+            chains: self.chains.clone(),
+            awaited: self.awaited,
+            pages: self.pages.clone(),
+            memory: self.memory,
+            compiler: None,
+        }
+    }
 }
 
 impl<Hint: Copy + Default> Default for BlockCache<Hint> {
@@ -77,6 +104,19 @@ impl<Hint: Copy + Default> Default for BlockCache<Hint> {
 }
 
 impl<Hint: Copy + Default> BlockCache<Hint> {
+    /// An empty cache of which what is run often is compiled, if there is a compiler for this host.
+    pub fn compiling(pace: Pace) -> Self {
+        Self {
+            compiler: Compiler::new(pace),
+            ..Self::new()
+        }
+    }
+
+    /// How many traces it has compiled, since it was flushed.
+    pub fn traces(&self) -> usize {
+        self.compiler.as_ref().map_or(0, |compiler| compiler.made())
+    }
+
     /// An empty cache.
     pub fn new() -> Self {
         let mut cache = Self {
@@ -86,6 +126,7 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
             awaited: NONE,
             pages: BTreeSet::new(),
             memory: None,
+            compiler: None,
         };
         cache.flush();
         cache
@@ -102,6 +143,9 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
             hint: Hint::default(),
             straddles: false,
             length: 0,
+            heat: 0,
+            trace: NO_TRACE,
+            traced: false,
             second_hint: Hint::default(),
             code: [0; 64],
         });
@@ -109,6 +153,9 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         self.chains.fill(NONE);
         self.awaited = NONE;
         self.pages.clear();
+        if let Some(compiler) = &mut self.compiler {
+            compiler.flush();
+        }
     }
 
     /// Forgets the blocks with code on the pages of `addresses`: a mapping changed.
@@ -179,7 +226,11 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
             }
             self.blocks[before as usize].chain = behind;
         }
-        self.blocks[number as usize].entry = NO_PC;
+        let block = &mut self.blocks[number as usize];
+        block.entry = NO_PC;
+        if block.traced {
+            self.forget_traces_of(number);
+        }
     }
 
     /// The block at `pc`, its lines fetched and charged: found or decoded.
@@ -375,6 +426,9 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
             hint: hints[0],
             straddles,
             length: code.len() as u8,
+            heat: 0,
+            trace: NO_TRACE,
+            traced: false,
             second_hint: hints[1],
             code: [0; 64],
         };
@@ -398,7 +452,7 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
 
 impl<Hint> Block<Hint> {
     /// Address of the first instruction of a block that is not dead.
-    fn pc(&self) -> u64 {
+    pub(super) fn pc(&self) -> u64 {
         self.entry & !1
     }
 

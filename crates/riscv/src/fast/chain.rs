@@ -9,7 +9,8 @@
 //! Always true while a chain runs: `hart.pc` and `hart.retired` are those of the block's first
 //! instruction; a step knows its own distance from there. The last step of a block makes both exact.
 
-use super::blocks::Block;
+use super::blocks::{Block, BlockCache};
+use super::compiled::Trace;
 use super::step::Step;
 use crate::execute::Trap;
 use crate::memory::Memory;
@@ -45,6 +46,7 @@ const BLOCKS_OF_A_CHAIN: u32 = 32;
 pub(super) struct Chain<Hint> {
     blocks: *const Block<Hint>,
     steps: *const Step,
+    traces: *const Option<Box<Trace>>,
     /// Blocks that it may still begin.
     left: u32,
     /// The block with which it ended.
@@ -54,18 +56,55 @@ pub(super) struct Chain<Hint> {
 }
 
 impl<Hint> Chain<Hint> {
-    /// One that goes from block to block of `blocks`, which are decoded into `steps`.
+    /// One that goes from block to block of `cache`, or from one block alone.
     #[inline(always)]
-    pub(super) fn new(blocks: &[Block<Hint>], steps: &[Step]) -> Self {
+    pub(super) fn new(cache: &BlockCache<Hint>, alone: bool) -> Self {
+        let traces = cache.compiler.as_ref();
         Self {
-            blocks: blocks.as_ptr(),
-            steps: steps.as_ptr(),
-            left: BLOCKS_OF_A_CHAIN,
-            last: blocks.as_ptr(),
+            blocks: cache.blocks.as_ptr(),
+            steps: cache.steps.as_ptr(),
+            traces: traces.map_or(std::ptr::null(), |compiler| compiler.traces()),
+            left: if alone { 1 } else { BLOCKS_OF_A_CHAIN },
+            last: cache.blocks.as_ptr(),
             trapped: Trapped {
                 trap: Trap::Illegal,
                 index: 0,
             },
+        }
+    }
+
+    /// Where the blocks are.
+    #[inline(always)]
+    pub(super) fn blocks(&self) -> *const Block<Hint> {
+        self.blocks
+    }
+
+    /// Where the traces are.
+    #[inline(always)]
+    pub(super) fn traces(&self) -> *const Option<Box<Trace>> {
+        self.traces
+    }
+
+    /// A block by its number.
+    ///
+    /// # Safety
+    /// There is one of that number, and nothing changes it while the chain runs.
+    #[inline(always)]
+    pub(super) unsafe fn block<'a>(&self, number: u32) -> &'a Block<Hint> {
+        // SAFETY: the caller's promise.
+        unsafe { &*self.blocks.add(number as usize) }
+    }
+
+    /// A step of a block.
+    ///
+    /// # Safety
+    /// The block is one of those that this is for, and has a step of that index.
+    #[inline(always)]
+    pub(super) unsafe fn step(&self, block: &Block<Hint>, index: u8) -> *const Step {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.steps
+                .add(block.first_step as usize + usize::from(index))
         }
     }
 }
@@ -112,7 +151,7 @@ pub(super) unsafe fn run_chain<M: Memory>(
 /// # Safety
 /// `at` points to a step of `block`; and as [`run_chain`].
 #[inline(always)]
-unsafe fn take<M: Memory>(
+pub(super) unsafe fn take<M: Memory>(
     hart: &mut Hart,
     memory: &mut M,
     at: *const Step,

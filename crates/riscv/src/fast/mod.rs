@@ -6,6 +6,7 @@
 
 mod blocks;
 mod chain;
+mod compiled;
 mod pair;
 mod step;
 
@@ -13,6 +14,8 @@ use crate::{Exit, Hart, Memory};
 pub use blocks::BlockCache;
 use blocks::NONE;
 use chain::{Chain, End, leave, run_chain};
+pub use compiled::Pace;
+use compiled::{Visit, run_steps};
 
 /// Runs `hart` until something stops it, keeping what it decodes in `blocks`. See [`Exit`] for
 /// the state that it is left in. `blocks` belongs to this hart; if it was used with another type
@@ -55,12 +58,23 @@ pub fn run<M: Memory>(
                 Err(fault) => return Exit::Fault(fault),
             }
         };
-        let mut chain = Chain::new(&blocks.blocks, &blocks.steps);
+        let recorded = blocks.visit::<M>(number, hart.retired) == Visit::Recorded;
+        let mut chain = Chain::new(blocks, recorded);
+        let block = &blocks.blocks[number as usize];
         // SAFETY: `claim` made sure that every step is one for `M`; a block is decoded completely
         // before it is inserted, its last step alone ends it, and blocks and steps stay as they are
         // as long as `blocks` is borrowed here.
-        end = unsafe { run_chain(hart, memory, &mut chain, &blocks.blocks[number as usize]) };
+        end = unsafe {
+            if recorded {
+                run_steps(hart, memory, &mut chain, block)
+            } else {
+                run_chain(hart, memory, &mut chain, block)
+            }
+        };
         last = blocks.number_of(chain.last);
+        if recorded {
+            blocks.record::<M>(number, end, hart.pc);
+        }
         let block = &blocks.blocks[last as usize];
         next = match end {
             End::Fallen | End::Jumped => block.links[end as usize],

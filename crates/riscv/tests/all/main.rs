@@ -2,7 +2,9 @@
 
 mod against_qemu;
 mod common;
+mod compiled;
 mod decoding;
 mod engines_agree;
+mod hitting;
 mod recorder;
 mod traps;

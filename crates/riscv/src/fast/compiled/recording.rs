@@ -1,0 +1,127 @@
+//! What a trace is made of: the blocks that ran behind its head, and how often each did.
+
+use super::super::blocks::BlockCache;
+use super::super::chain::End;
+use super::{NO_TRACE, Pace};
+use crate::memory::Memory;
+
+/// Blocks that are recorded as they run.
+const RECORDED: usize = 192;
+/// Left alone: it has come to nothing.
+pub(super) const NEVER: u16 = u16::MAX;
+
+/// A block that ran.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ran {
+    pub(super) number: u32,
+    /// Where the next one begins.
+    pub(super) next: u64,
+}
+
+/// Blocks as they ran, of which each is behind the one before.
+#[derive(Debug, Default)]
+pub(super) struct Recording(Vec<Ran>);
+
+impl Recording {
+    /// The head, and what came behind it.
+    pub(super) fn ran(&self) -> &[Ran] {
+        &self.0
+    }
+}
+
+/// What is done with a block that a chain begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::fast) enum Visit {
+    /// Nothing.
+    Passes,
+    /// The chain ends behind it, and it is recorded.
+    Recorded,
+}
+
+impl<Hint: Copy + Default> BlockCache<Hint> {
+    /// A chain is about to begin with a block.
+    #[inline(always)]
+    pub(in crate::fast) fn visit<M: Memory<FetchHint = Hint>>(
+        &mut self,
+        number: u32,
+        retired: u64,
+    ) -> Visit {
+        if M::LAYOUT.is_none() || self.compiler.is_none() {
+            return Visit::Passes;
+        }
+        self.heat::<M>(number, retired)
+    }
+
+    #[inline(never)]
+    fn heat<M: Memory<FetchHint = Hint>>(&mut self, number: u32, retired: u64) -> Visit {
+        let Some(compiler) = &mut self.compiler else {
+            return Visit::Passes;
+        };
+        let block = &mut self.blocks[number as usize];
+        if let Some(recording) = &compiler.recording {
+            let ran = recording.ran();
+            let follows = ran.last().is_none_or(|last| last.next == block.pc());
+            if follows && ran.len() < RECORDED {
+                return Visit::Recorded;
+            }
+            self.finish::<M>();
+            return Visit::Passes;
+        }
+        if block.trace != NO_TRACE {
+            self.review(number);
+            return Visit::Passes;
+        }
+        if block.heat == NEVER || block.straddles {
+            return Visit::Passes;
+        }
+        block.heat += 1;
+        if block.heat < compiler.pace.hot {
+            return Visit::Passes;
+        }
+        let Pace {
+            at_first,
+            instructions_for_one,
+            ..
+        } = compiler.pace;
+        if compiler.made() as u64 >= at_first + retired / instructions_for_one {
+            block.heat -= 1;
+            return Visit::Passes;
+        }
+        compiler.recording = Some(Recording::default());
+        Visit::Recorded
+    }
+
+    /// The block of a [`Visit::Recorded`] has run, and ended so; the next one begins at `pc`.
+    #[inline(never)]
+    pub(in crate::fast) fn record<M: Memory<FetchHint = Hint>>(
+        &mut self,
+        number: u32,
+        end: End,
+        pc: u64,
+    ) {
+        let compiler = self.compiler.as_mut();
+        let Some(recording) = compiler.and_then(|compiler| compiler.recording.as_mut()) else {
+            return;
+        };
+        if end == End::Trapped {
+            self.finish::<M>();
+        } else {
+            recording.0.push(Ran { number, next: pc });
+        }
+    }
+
+    fn finish<M: Memory<FetchHint = Hint>>(&mut self) {
+        let compiler = self.compiler.as_mut();
+        let Some(recording) = compiler.and_then(|compiler| compiler.recording.take()) else {
+            return;
+        };
+        let Some(&Ran { number, .. }) = recording.ran().first() else {
+            return;
+        };
+        self.compile::<M>(&recording);
+        let head = &mut self.blocks[number as usize];
+        if head.trace == NO_TRACE {
+            head.heat = NEVER;
+        }
+    }
+}

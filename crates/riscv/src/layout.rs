@@ -1,0 +1,57 @@
+//! How hits look in a machine's memory, for an engine that makes code of its own.
+
+#[cfg(doc)]
+use crate::Memory;
+
+/// What [`Memory::load_hit`], [`Memory::store_hit`] and [`Memory::fetch_again`] do, as offsets in bytes.
+///
+/// ```text
+/// load or store of 1, 2, 4 or 8 bytes at address a:
+///   entry = entries + entry_bytes × ((a >> s1 ^ a >> s2 ^ a >> s3) % entries)     for the index_shifts
+///   hits    if the word at entry + read_tag (write_tag) is a, less the bits between those of its line's
+///           number and those that are zero where it is aligned
+///   then    *accesses += 1, for a store *stores += 1
+///           word at (word at entry + stamp) = *accesses
+///           the bytes are at (word at entry + bytes) + a % 64
+/// fetch of a block with hint h:
+///   record = records + record_bytes × (h's slot, 32 bits)
+///   hits    if (the word at record) >> record_line_shift is h's line, 64 bits
+///   then    *uses += 1, *fetches += 1, word at record + record_stamp = *uses
+/// ```
+///
+/// All words have 64 bits; the counters wrap. Where nothing hits, nothing is changed; ask the memory.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Layout {
+    /// Three shifts, none below the logarithm of `entry_bytes`.
+    pub index_shifts: [u32; 3],
+    /// A power of two.
+    pub entries: u64,
+    /// A power of two.
+    pub entry_bytes: u64,
+    pub read_tag: usize,
+    pub write_tag: usize,
+    pub bytes: usize,
+    pub stamp: usize,
+    pub hint_slot: usize,
+    pub hint_line: usize,
+    /// A power of two.
+    pub record_bytes: u64,
+    pub record_line_shift: u32,
+    pub record_stamp: usize,
+}
+
+/// Where a hart's hits are made: see [`Layout`]. Good until the memory is asked for something, or moved.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct Direct {
+    pub entries: *mut u8,
+    pub accesses: *mut u64,
+    pub stores: *mut u64,
+    pub records: *mut u8,
+    pub uses: *mut u64,
+    pub fetches: *mut u64,
+    /// [`Memory::limit`].
+    pub limit: *const u64,
+}
