@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from perdure import Machine, PerdureError, api, bench, capture
+from perdure import Machine, PerdureError, api, bench_programs, capture
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "tests/fingerprints.txt"
@@ -88,7 +88,7 @@ def cases() -> Iterator[Case]:
             case.harts,
             BENCH_INSTRUCTIONS * case.harts,
         )
-        for index, case in enumerate(bench.CASES)
+        for index, case in enumerate(bench_programs.CASES)
     ]
     for name, program, arguments, harts, stop in programs:
         for machine, usual in PRESETS.items():

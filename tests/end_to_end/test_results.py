@@ -16,7 +16,17 @@ from conftest import REPOSITORY, Command
 from typer.testing import CliRunner
 
 import perdure
-from perdure import _core, bench, bench_check, bench_cuts, bench_misses, hunting, litmus, schemas
+from perdure import (
+    _core,
+    bench,
+    bench_check,
+    bench_cuts,
+    bench_misses,
+    bench_programs,
+    hunting,
+    litmus,
+    schemas,
+)
 
 EPOCHS = "epoch.instructions=500000"
 
@@ -148,7 +158,7 @@ def benchmark(written: Path, *arguments: str) -> Any:
 
 def test_benchmarks_have_their_schemas(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The shortest that there is: one program, a hundredth of its work, forked soon."""
-    case = bench.Case("integer compute", "bench/compute.c", ("1",), 1, 150, 400)
+    case = bench_programs.Case("integer compute", "bench/compute.c", ("1",), 1, 150, 400)
     monkeypatch.setattr(bench, "CASES", (case,))
     monkeypatch.setattr(bench, "FORKED_AFTER", 100_000)
     written = tmp_path / "bench.json"
