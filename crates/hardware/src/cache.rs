@@ -279,7 +279,7 @@ impl Cache {
 
     /// Where the records and the count of changes are: places that stay as long as the cache is not moved.
     #[inline(always)]
-    pub fn places(&mut self) -> (*mut u8, *mut u64) {
+    pub fn places(&mut self) -> (*mut u64, *mut u64) {
         (self.records.as_mut_ptr().cast(), &raw mut self.changes)
     }
 

@@ -93,38 +93,9 @@ pub const fn tag_mask(bytes: usize) -> u64 {
     !(LINE_BYTES as u64 - 1) | (bytes as u64 - 1)
 }
 
-/// A hart's hit path as data, for whoever generates code for it. An access of 1, 2, 4 or 8 bytes at a virtual
-/// address `a` is, as `Port::load_hit` and `store_hit` make it in Rust:
-///
-/// ```text
-/// entry = entries + ENTRY_BYTES × index_of(a)        by INDEX_SHIFTS, below ENTRIES
-/// hits    if the word at entry + READ_TAG, for a store WRITE_TAG, is a & tag_mask(bytes)
-/// then    *accesses += 1, for a store *stores += 1   both words wrap
-///         word at (word at entry + STAMP) = *accesses
-///         the bytes are at (word at entry + BYTES) + a % 64, little-endian
-/// else    nothing is changed, and the port is asked (`Memory::load`, `store`)
-/// ```
-///
-/// A block may begin while the hart has retired fewer than `*limit` instructions; its fetch is asked of the
-/// port (`Memory::fetch_again`, `fetch`). Asking the port for anything may change entries and limit, so both
-/// are read again behind it; the four addresses stay.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct HitPath {
-    /// [`ENTRIES`] entries.
-    pub entries: *mut Entry,
-    /// Data accesses so far, and so the time of the last use of what was used last.
-    pub accesses: *mut u64,
-    /// Stores so far.
-    pub stores: *mut u64,
-    /// Retired instructions at which no block begins any more.
-    pub limit: *const u64,
-}
-
-impl HitPath {
-    /// From entry to entry.
-    pub const ENTRY_BYTES: usize = size_of::<Entry>();
-    /// Where an entry has the tag that loads compare.
+/// Where an entry has what, for whoever reads it by itself (`Port::direct`).
+impl Entry {
+    /// The tag that loads compare.
     pub const READ_TAG: usize = offset_of!(Entry, read_tag);
     /// The one that stores compare.
     pub const WRITE_TAG: usize = offset_of!(Entry, write_tag);

@@ -1,10 +1,10 @@
-//! What executes a hart's instructions, as the machine knows it, and the two engines that do.
+//! What executes a hart's instructions, as the machine knows it, and the engines that do.
 //!
 //! A source gets a hart's registers and a [`Door`] to the machine. It opens a [`crate::port::Port`] there,
 //! makes every access through that, and comes back with why it stopped. Another one (translated blocks, a
 //! recorded trace) is another type for the machine's `S`: nothing in `machine/` changes, and nothing is asked
 //! through a table on the way of a hit. What a code generator must know of hits is data:
-//! [`perdure_hardware::lookaside::HitPath`].
+//! [`perdure_riscv::Layout`].
 //!
 //! Always true here:
 //! - Registers are plain data with a byte format, and the machine's. Whatever a source keeps beside them it

@@ -4,20 +4,20 @@ use std::mem::offset_of;
 
 use perdure_hardware::cache::Cache;
 use perdure_hardware::hierarchy::Core;
-use perdure_hardware::lookaside::{ENTRIES, Entry, HitPath, INDEX_SHIFTS};
+use perdure_hardware::lookaside::{ENTRIES, Entry, INDEX_SHIFTS};
 use perdure_riscv::{Direct, Layout};
 
-use super::{FetchHint, Port};
+use super::FetchHint;
 
 /// Those of every port that has them.
 pub(super) const HITS: Layout = Layout {
     index_shifts: INDEX_SHIFTS,
     entries: ENTRIES as u64,
-    entry_bytes: HitPath::ENTRY_BYTES as u64,
-    read_tag: HitPath::READ_TAG,
-    write_tag: HitPath::WRITE_TAG,
-    bytes: HitPath::BYTES,
-    stamp: HitPath::STAMP,
+    entry_bytes: size_of::<Entry>() as u64,
+    read_tag: Entry::READ_TAG,
+    write_tag: Entry::WRITE_TAG,
+    bytes: Entry::BYTES,
+    stamp: Entry::STAMP,
     hint_slot: offset_of!(FetchHint, slot),
     hint_line: offset_of!(FetchHint, line),
     record_bytes: Cache::RECORD_BYTES as u64,
@@ -37,21 +37,5 @@ pub(super) fn of(core: &mut Core, entries: *mut Entry, limit: *const u64) -> Dir
         uses,
         fetches: &raw mut core.fetches,
         limit,
-    }
-}
-
-impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
-    /// The hit path of this hart as data, for a source that makes code of its own. It is good as long as the
-    /// port is not moved; while the port is asked for something, nothing else may use it.
-    pub fn hit_path(&mut self) -> HitPath {
-        // SAFETY: `core` is this hart's core, borrowed with the hardware.
-        let (accesses, stores) =
-            unsafe { (&raw mut (*self.core).accesses, &raw mut (*self.core).stores) };
-        HitPath {
-            entries: self.entries,
-            accesses,
-            stores,
-            limit: &raw const self.limit_retired,
-        }
     }
 }

@@ -10,9 +10,8 @@ use perdure_designs::Design;
 use perdure_designs::ideal::Ideal;
 use perdure_designs::nvoverlay::Nvoverlay;
 use perdure_designs::picl::Picl;
-use perdure_hardware::lookaside::{ENTRIES, HitPath, INDEX_SHIFTS, tag_mask};
 use perdure_hardware::random::Random;
-use perdure_riscv::{Memory, Scalar, fast, hand_on, plain};
+use perdure_riscv::{Direct, Layout, Memory, Scalar, fast, hand_on, plain};
 use serde_json::json;
 
 use crate::common;
@@ -112,32 +111,33 @@ impl Source for Restless {
 }
 
 /// Hits by the description alone: addresses, offsets, masks.
-struct Described(HitPath);
+struct Described(&'static Layout, Direct);
 
 impl Described {
     /// Where the bytes are of an access that hits; it is counted.
     fn hit(&mut self, address: u64, bytes: usize, store: bool) -> Option<*mut u8> {
-        let [first, second, third] = INDEX_SHIFTS;
-        let index = (address >> first ^ address >> second ^ address >> third) % ENTRIES as u64;
+        let Self(layout, direct) = self;
+        let [first, second, third] = layout.index_shifts;
+        let index = (address >> first ^ address >> second ^ address >> third) % layout.entries;
         let tag_at = if store {
-            HitPath::WRITE_TAG
+            layout.write_tag
         } else {
-            HitPath::READ_TAG
+            layout.read_tag
         };
-        let field = |at: usize| HitPath::ENTRY_BYTES * index as usize + at;
-        let entries = self.0.entries;
+        let field = |at: usize| (layout.entry_bytes * index) as usize + at;
+        let entries = direct.entries;
         // SAFETY: what the description promises: the entries, their fields, and where these point to while
         // a tag matches.
         unsafe {
-            let tag = entries.byte_add(field(tag_at)).cast::<u64>().read();
-            if tag != address & tag_mask(bytes) {
+            let tag = entries.byte_add(field(tag_at)).read();
+            if tag != address & Layout::tag_mask(bytes as u64) {
                 return None;
             }
-            *self.0.accesses += 1;
-            *self.0.stores += u64::from(store);
-            let stamp = entries.byte_add(field(HitPath::STAMP)).cast::<*mut u64>();
-            **stamp = *self.0.accesses;
-            let line = entries.byte_add(field(HitPath::BYTES)).cast::<*mut u8>();
+            *direct.accesses += 1;
+            *direct.stores += u64::from(store);
+            let stamp = entries.byte_add(field(layout.stamp)).cast::<*mut u64>();
+            **stamp = *direct.accesses;
+            let line = entries.byte_add(field(layout.bytes)).cast::<*mut u8>();
             Some((*line).add(address as usize % 64))
         }
     }
@@ -162,6 +162,10 @@ impl Hits for Described {
     }
 }
 
+fn layout_of<M: Memory>(_: &M) -> Option<&'static Layout> {
+    M::LAYOUT
+}
+
 /// The fast engine, whose hits are made by the description.
 #[derive(Clone)]
 struct Generated;
@@ -174,12 +178,13 @@ impl Source for Generated {
     }
     fn run(&mut self, registers: &mut Registers, door: Door) -> Exit {
         let mut port = door.open::<true>();
-        let path = port.hit_path();
+        let direct = port.direct();
         // SAFETY: the limit of a port that is open.
-        assert_eq!(unsafe { *path.limit }, port.limit());
+        assert_eq!(unsafe { *direct.limit }, port.limit());
+        let layout = layout_of(&port).expect("a port with shortcuts has one");
         let mut memory = Around {
             memory: &mut port,
-            hits: Described(path),
+            hits: Described(layout, direct),
             limit: u64::MAX,
         };
         fast::run(registers, &mut memory, &mut fast::BlockCache::default())

@@ -79,7 +79,7 @@ pub struct BlockCache<Hint> {
     pub(super) compiler: Option<Box<Compiler>>,
 }
 
-/// A copy is empty: traces belong to blocks, and code to whoever made it.
+/// A copy of one that compiles is empty: traces belong to blocks, and code to whoever made it.
 impl<Hint: Copy + Default> Clone for BlockCache<Hint> {
     fn clone(&self) -> Self {
         if let Some(compiler) = &self.compiler {

@@ -140,10 +140,7 @@ pub(super) unsafe fn run_chain<M: Memory>(
     block: &Decoded<M>,
 ) -> End {
     // SAFETY: a block's first step is one of the steps.
-    unsafe {
-        let first = chain.steps.add(block.first_step as usize);
-        take::<M>(hart, memory, first, chain, block)
-    }
+    unsafe { take::<M>(hart, memory, chain.step(block, 0), chain, block) }
 }
 
 /// Takes the step at `at` and those behind it.

@@ -9,6 +9,7 @@
 //! not know (Zicbom, Zicboz, Zicond, custom-1) or does wrong (`ctzw` looks at 64 bits there, which qemu
 //! 8 mended), and what is not the same twice (counters), is left out.
 
+use crate::common::encode::{branch, i_type, jal, s_type};
 use crate::common::{
     Random, cases, has_reserved_rounding, random_float, random_integer, random_operation,
     random_word, seeds,
@@ -46,38 +47,6 @@ struct Program {
     blocks: Vec<u8>,
     /// The code range of each sequence.
     sequences: Vec<(u64, u64)>,
-}
-
-const fn i_type(opcode: u32, funct3: u32, rd: u32, rs1: u32, immediate: i32) -> u32 {
-    (immediate as u32) << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | opcode
-}
-
-const fn s_type(opcode: u32, funct3: u32, rs1: u32, rs2: u32, immediate: i32) -> u32 {
-    let immediate = immediate as u32;
-    (immediate >> 5 & 0x7f) << 25
-        | rs2 << 20
-        | rs1 << 15
-        | funct3 << 12
-        | (immediate & 0x1f) << 7
-        | opcode
-}
-
-const fn jal(rd: u32, offset: i32) -> u32 {
-    let o = offset as u32;
-    (o >> 20 & 1) << 31
-        | (o >> 1 & 0x3ff) << 21
-        | (o >> 11 & 1) << 20
-        | (o >> 12 & 0xff) << 12
-        | rd << 7
-        | 0x6f
-}
-
-fn branch(word: u32, offset: u32) -> u32 {
-    word & 0x01ff_f07f
-        | (offset >> 12 & 1) << 31
-        | (offset >> 5 & 0x3f) << 25
-        | (offset >> 1 & 0xf) << 8
-        | (offset >> 11 & 1) << 7
 }
 
 impl Program {

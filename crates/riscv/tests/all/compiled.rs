@@ -3,6 +3,7 @@
 //!
 //! `PERDURE_SEED` and `PERDURE_CASES` set the seed and the number of programs.
 
+use crate::common::encode::{branch, i_type, jal, s_type};
 use crate::common::{
     Random, cases, random_float, random_integer, random_operation, random_word, seeds,
 };
@@ -16,34 +17,6 @@ const DATA_BYTES: usize = 4096;
 /// Registers with a purpose: two pointers into the data, counters of two loops.
 const POINTERS: [u32; 2] = [8, 9];
 const COUNTERS: [u32; 2] = [30, 31];
-
-const fn i_type(opcode: u32, funct3: u32, rd: u32, rs1: u32, immediate: i32) -> u32 {
-    (immediate as u32) << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | opcode
-}
-
-const fn s_type(word: u32, rs1: u32, immediate: i32) -> u32 {
-    let immediate = immediate as u32;
-    word & 0x01f0_707f | (immediate >> 5 & 0x7f) << 25 | rs1 << 15 | (immediate & 0x1f) << 7
-}
-
-const fn branch(word: u32, offset: i32) -> u32 {
-    let o = offset as u32;
-    word & 0x01ff_f07f
-        | (o >> 12 & 1) << 31
-        | (o >> 5 & 0x3f) << 25
-        | (o >> 1 & 0xf) << 8
-        | (o >> 11 & 1) << 7
-}
-
-const fn jal(rd: u32, offset: i32) -> u32 {
-    let o = offset as u32;
-    (o >> 20 & 1) << 31
-        | (o >> 1 & 0x3ff) << 21
-        | (o >> 11 & 1) << 20
-        | (o >> 12 & 0xff) << 12
-        | rd << 7
-        | 0x6f
-}
 
 /// A register that no pointer or counter is in.
 fn free(random: &mut Random) -> u32 {
@@ -79,7 +52,8 @@ fn random_access(random: &mut Random) -> u32 {
         let rd = free(random);
         word & 0x707f | rd << 7 | pointer << 15 | (immediate as u32) << 20
     } else {
-        s_type(word, pointer, immediate)
+        let value = word >> 20 & 31;
+        s_type(word & 0x7f, word >> 12 & 7, pointer, value, immediate)
     }
 }
 
@@ -278,7 +252,7 @@ fn every_operation_computes_what_the_plain_engine_does() {
             i_type(0x03, 3, 11, pointer, 0),
             i_type(0x03, 3, 12, pointer, 8),
             operation & !(31 << 7 | 31 << 15) | 10 << 7 | 11 << 15,
-            s_type(10 << 20 | 3 << 12 | 0x23, pointer, 16),
+            s_type(0x23, 3, pointer, 10, 16),
             i_type(0x13, 0, pointer, pointer, 24),
             i_type(0x13, 0, counter, counter, -1),
             branch(1 << 12 | counter << 15 | 0x63, -24),

@@ -8,6 +8,7 @@
 //!
 //! `PERDURE_SEED` and `PERDURE_CASES` set the seed and the number of programs.
 
+use crate::common::encode::{branch, jal};
 use crate::common::{Random, cases, random_float, random_operation, random_word, seeds};
 use crate::recorder::{BASE, Call, Recorder};
 use perdure_riscv::fast::BlockCache;
@@ -63,21 +64,14 @@ fn random_program(random: &mut Random) -> Vec<u8> {
             4 => bytes.extend_from_slice(&(random.next() as u32 | 3).to_le_bytes()),
             5 => {
                 // Short branches and jumps, so that there are loops.
-                let offset = (random.below(128) - 80) as u32 & !1;
+                let offset = (random.below(128) - 80) & !1;
                 let word = if random.once_in(3) {
-                    (offset >> 20 & 1) << 31
-                        | (offset >> 1 & 0x3ff) << 21
-                        | (offset >> 11 & 1) << 20
-                        | (offset >> 12 & 0xff) << 12
-                        | (random.below(3) as u32) << 7
-                        | 0x6f
+                    jal(random.below(3) as u32, offset)
                 } else {
-                    random.next() as u32 & 0x01ff_f000 & !(2 << 12)
-                        | (offset >> 12 & 1) << 31
-                        | (offset >> 5 & 0x3f) << 25
-                        | (offset >> 1 & 0xf) << 8
-                        | (offset >> 11 & 1) << 7
-                        | 0x63
+                    branch(
+                        random.next() as u32 & 0x01ff_f000 & !(2 << 12) | 0x63,
+                        offset,
+                    )
                 };
                 bytes.extend_from_slice(&word.to_le_bytes());
             }

@@ -112,7 +112,7 @@ impl Hitting {
         } else {
             entry.read_tag
         };
-        if tag != address & (!(LINE - 1) | (bytes as u64 - 1)) {
+        if tag != address & Layout::tag_mask(bytes as u64) {
             return None;
         }
         self.left.accesses += 1;

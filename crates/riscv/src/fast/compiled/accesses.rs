@@ -11,6 +11,7 @@ use super::To;
 use super::helpers::Frame;
 use super::translate::{Translator, declare, trusted};
 use crate::instruction::LINE_BYTES;
+use crate::layout::Layout;
 
 /// A load's width and extension.
 #[derive(Clone, Copy)]
@@ -45,7 +46,8 @@ impl Translator<'_> {
         self.builder.block_params(behind)[0]
     }
 
-    fn extended(&mut self, width: Type, value: Value) -> Value {
+    /// The low bits of a value, of that width, sign-extended.
+    pub(super) fn extended(&mut self, width: Type, value: Value) -> Value {
         let low = self.builder.ins().ireduce(width, value);
         self.builder.ins().sextend(I64, low)
     }
@@ -98,9 +100,9 @@ impl Translator<'_> {
         let within = (layout.entries - 1) << shift;
         let offset = self.builder.ins().band_imm(offset, within as i64);
         let entry = self.builder.ins().iadd(self.entries, offset);
-        let tag = self.read(entry, tag as i32);
-        let mask = !(LINE_BYTES - 1) | (bytes - 1);
-        let wanted = self.builder.ins().band_imm(address, mask as i64);
+        let tag = self.read(entry, tag);
+        let mask = Layout::tag_mask(bytes) as i64;
+        let wanted = self.builder.ins().band_imm(address, mask);
         let differs = self.builder.ins().icmp(IntCC::NotEqual, tag, wanted);
         let asks = self.builder.create_block();
         self.leave_by(differs, asks);
@@ -112,9 +114,9 @@ impl Translator<'_> {
     /// Counts a hit: the address of its bytes.
     fn use_entry(&mut self, entry: Value, address: Value) -> Value {
         let now = self.count(self.counts.accesses);
-        let stamp = self.read(entry, self.layout.stamp as i32);
-        self.builder.ins().store(trusted(), now, stamp, 0);
-        let line = self.read(entry, self.layout.bytes as i32);
+        let stamp = self.read(entry, self.layout.stamp);
+        self.write(stamp, 0, now);
+        let line = self.read(entry, self.layout.bytes);
         let offset = (self.builder.ins()).band_imm(address, LINE_BYTES as i64 - 1);
         self.builder.ins().iadd(line, offset)
     }
@@ -130,13 +132,10 @@ impl Translator<'_> {
         let call = (self.builder.ins()).call_indirect(signature, helper, &arguments);
         let value = self.builder.inst_results(call)[0];
         self.read_counts();
-        let faulted = self.read(self.frame, offset_of!(Frame, faulted) as i32);
-        let [traps, goes_on] = [(); 2].map(|()| self.builder.create_block());
-        self.builder.ins().brif(faulted, traps, &[], goes_on, &[]);
-        for place in [traps, goes_on] {
-            self.builder.seal_block(place);
-            self.builder.set_cold_block(place);
-        }
+        let faulted = self.read(self.frame, offset_of!(Frame, faulted));
+        let [traps, goes_on] = self.fork(faulted);
+        self.builder.set_cold_block(traps);
+        self.builder.set_cold_block(goes_on);
         self.builder.switch_to_block(traps);
         self.leave_within(To::Trap(step));
         self.builder.switch_to_block(goes_on);

@@ -134,12 +134,6 @@ fn store(t: &mut Translator, instruction: &Instruction, step: u8) {
     t.store(address, value, bytes, step);
 }
 
-/// The low 32 bits of a value, sign-extended.
-fn word(t: &mut Translator, value: Value) -> Value {
-    let low = t.builder.ins().ireduce(I32, value);
-    t.builder.ins().sextend(I64, low)
-}
-
 /// The low 32 bits of a value, zero-extended.
 fn unsigned_word(t: &mut Translator, value: Value) -> Value {
     let low = t.builder.ins().ireduce(I32, value);
@@ -230,10 +224,10 @@ fn binary(t: &mut Translator, operation: Operation, a: Value, b: Value) -> Value
         O::Div | O::Divu | O::Rem | O::Remu => return divide(t, operation, a, b),
         O::Divw | O::Remw => {
             // In 64 bits nothing overflows, and by zero all is as it is there.
-            let [a, b] = [a, b].map(|value| word(t, value));
+            let [a, b] = [a, b].map(|value| t.extended(I32, value));
             let wide = if operation == O::Divw { O::Div } else { O::Rem };
             let value = divide(t, wide, a, b);
-            return word(t, value);
+            return t.extended(I32, value);
         }
         O::Divuw | O::Remuw => {
             let [a, b] = [a, b].map(|value| unsigned_word(t, value));
@@ -243,7 +237,7 @@ fn binary(t: &mut Translator, operation: Operation, a: Value, b: Value) -> Value
                 O::Remu
             };
             let value = divide(t, wide, a, b);
-            return word(t, value);
+            return t.extended(I32, value);
         }
         O::AddUw | O::Sh1addUw | O::Sh2addUw | O::Sh3addUw => {
             let extended = unsigned_word(t, a);

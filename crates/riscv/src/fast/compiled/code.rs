@@ -30,6 +30,10 @@ impl Code {
     }
 }
 
+/// Whether code that is made may be run at once: where caches of instructions have to be told of it, nobody
+/// does so here.
+pub(super) const RUNS_HERE: bool = cfg!(all(target_arch = "x86_64", unix));
+
 /// Makes functions of traces.
 pub(super) struct Generator {
     isa: OwnedTargetIsa,
@@ -44,11 +48,8 @@ impl std::fmt::Debug for Generator {
 }
 
 impl Generator {
-    /// None on hosts whose caches of instructions have to be told of new code, which nobody does here.
+    /// For this host.
     pub(super) fn new() -> Option<Self> {
-        if !cfg!(all(target_arch = "x86_64", unix)) {
-            return None;
-        }
         let mut flags = settings::builder();
         flags.set("opt_level", "speed").ok()?;
         flags.set("unwind_info", "false").ok()?;

@@ -114,7 +114,8 @@ impl Pace {
 /// What makes traces, and those that it has made.
 #[derive(Debug)]
 pub(super) struct Compiler {
-    generator: Generator,
+    /// Made when it is first needed: copies of a machine are many, and most compile nothing.
+    generator: Option<Generator>,
     pub(super) pace: Pace,
     /// By number, less one.
     traces: Vec<Option<Box<Trace>>>,
@@ -128,12 +129,14 @@ impl RefUnwindSafe for Compiler {}
 impl Compiler {
     /// None on a host for which it makes no code.
     pub(super) fn new(pace: Pace) -> Option<Box<Self>> {
-        Some(Box::new(Self {
-            generator: Generator::new()?,
-            pace,
-            traces: Vec::new(),
-            recording: None,
-        }))
+        code::RUNS_HERE.then(|| {
+            Box::new(Self {
+                generator: None,
+                pace,
+                traces: Vec::new(),
+                recording: None,
+            })
+        })
     }
 
     /// How many it has made.
@@ -186,29 +189,20 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         }
     }
 
-    /// Compiles what was recorded, if it can be and is worth it.
+    /// Compiles what was recorded, if it can be and is worth it. The trace's head is the first that was.
     #[cold]
     #[inline(never)]
-    fn compile<M: Memory<FetchHint = Hint>>(&mut self, recording: &Recording) {
-        let Some(compiler) = &mut self.compiler else {
-            return;
-        };
-        let Some(layout) = M::LAYOUT else {
-            return;
-        };
+    fn compile<M: Memory<FetchHint = Hint>>(&mut self, recording: &Recording) -> Option<()> {
+        let compiler = self.compiler.as_mut()?;
         if compiler.traces.len() == TRACES_MAX {
-            return;
+            return None;
         }
-        let Some(region) = Region::new(&self.blocks, recording) else {
-            return;
-        };
-        let Some((code, exits)) =
-            compiler
-                .generator
-                .trace::<Hint>(&region, layout, &Helpers::new::<M>())
-        else {
-            return;
-        };
+        let region = Region::new(&self.blocks, recording)?;
+        if compiler.generator.is_none() {
+            compiler.generator = Generator::new();
+        }
+        let generator = compiler.generator.as_mut()?;
+        let (code, exits) = generator.trace::<Hint>(&region, M::LAYOUT?, &Helpers::new::<M>())?;
         let numbers: Box<[u32]> = region.nodes.iter().map(|node| node.number).collect();
         for &number in &numbers {
             self.blocks[number as usize].traced = true;
@@ -226,6 +220,7 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         };
         compiler.traces.push(Some(Box::new(trace)));
         head.trace = compiler.traces.len() as u16;
+        Some(())
     }
 }
 

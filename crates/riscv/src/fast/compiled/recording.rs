@@ -74,17 +74,14 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         if block.heat == NEVER || block.straddles {
             return Visit::Passes;
         }
-        block.heat += 1;
-        if block.heat < compiler.pace.hot {
-            return Visit::Passes;
-        }
         let Pace {
+            hot,
             at_first,
             instructions_for_one,
-            ..
         } = compiler.pace;
-        if compiler.made() as u64 >= at_first + retired / instructions_for_one {
-            block.heat -= 1;
+        block.heat = hot.min(block.heat + 1);
+        let may_be_made = at_first + retired / instructions_for_one;
+        if block.heat < hot || compiler.made() as u64 >= may_be_made {
             return Visit::Passes;
         }
         compiler.recording = Some(Recording::default());
@@ -118,10 +115,8 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         let Some(&Ran { number, .. }) = recording.ran().first() else {
             return;
         };
-        self.compile::<M>(&recording);
-        let head = &mut self.blocks[number as usize];
-        if head.trace == NO_TRACE {
-            head.heat = NEVER;
+        if self.compile::<M>(&recording).is_none() {
+            self.blocks[number as usize].heat = NEVER;
         }
     }
 }

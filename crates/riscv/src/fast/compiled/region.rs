@@ -50,27 +50,17 @@ pub(super) struct Region {
 impl Region {
     /// What is worth compiling of a recording.
     pub(super) fn new<Hint>(blocks: &[Block<Hint>], recording: &Recording) -> Option<Self> {
-        let mut counted: Vec<(u32, u32)> = Vec::new();
-        for ran in recording.ran() {
-            match counted.iter_mut().find(|(number, _)| *number == ran.number) {
-                Some((_, count)) => *count += 1,
-                None => counted.push((ran.number, 1)),
-            }
-        }
-        let least = recording.ran().len() as u32 / RAREST_HEAD;
-        if counted.first().is_none_or(|&(_, count)| count < least) {
+        let ran = recording.ran();
+        let one_of = |most: u32| ran.len() as u32 / most;
+        // The head stays the first; of others that ran as often, those that ran first.
+        let mut counted = counted(ran.iter().map(|ran| ran.number));
+        if counted.first()?.1 < one_of(RAREST_HEAD) {
             return None;
         }
-        // The head stays the first; of others that ran as often, those that ran first.
-        counted[1..].sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+        most_first(&mut counted[1..]);
         counted.truncate(BLOCKS_MAX);
-        let least = recording.ran().len() as u32 / RAREST;
-        let frequent = counted
-            .iter()
-            .skip(1)
-            .take_while(|&&(_, count)| count >= least);
-        let kept = 1 + frequent.count();
-        counted.truncate(kept);
+        let frequent = counted[1..].partition_point(|one| one.1 >= one_of(RAREST));
+        counted.truncate(1 + frequent);
         let nodes = counted.iter().map(|&(number, weight)| {
             let mut node = Node::decode(&blocks[number as usize], number, weight);
             if node.jumps_through_register() {
@@ -155,16 +145,27 @@ impl Node {
 
 /// Where a block's jump through a register led most often.
 fn targets(recording: &Recording, number: u32) -> Vec<u64> {
-    let mut counted: Vec<(u64, u32)> = Vec::new();
-    for ran in recording.ran().iter().filter(|ran| ran.number == number) {
-        match counted.iter_mut().find(|(next, _)| *next == ran.next) {
-            Some((_, count)) => *count += 1,
-            None => counted.push((ran.next, 1)),
-        }
-    }
-    counted.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    let jumps = recording.ran().iter().filter(|ran| ran.number == number);
+    let mut counted = counted(jumps.map(|ran| ran.next));
+    most_first(&mut counted);
     counted.truncate(TARGETS_MAX);
     counted.into_iter().map(|(next, _)| next).collect()
+}
+
+/// Each value once, in the order in which they come, with how often it does.
+fn counted<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<(T, u32)> {
+    let mut counted: Vec<(T, u32)> = Vec::new();
+    for value in values {
+        match counted.iter_mut().find(|(one, _)| *one == value) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((value, 1)),
+        }
+    }
+    counted
+}
+
+fn most_first<T>(counted: &mut [(T, u32)]) {
+    counted.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
 }
 
 /// Leaves out what the head does not lead to.

@@ -152,8 +152,8 @@ impl<'f> Translator<'f> {
         }
     }
 
-    pub(super) fn read(&mut self, address: Value, offset: i32) -> Value {
-        self.builder.ins().load(I64, trusted(), address, offset)
+    pub(super) fn read(&mut self, address: Value, offset: usize) -> Value {
+        (self.builder.ins()).load(I64, trusted(), address, offset as i32)
     }
 
     pub(super) fn write(&mut self, address: Value, offset: usize, value: Value) {
@@ -198,16 +198,13 @@ impl<'f> Translator<'f> {
         let base = node.number as usize * self.hints.block_bytes;
         let (mut records, mut gone) = (Vec::new(), None);
         for &hint in &hints[..lines] {
-            let hint = (base + hint) as i32;
-            let slot = (self.builder.ins()).uload32(
-                trusted(),
-                self.blocks,
-                hint + self.layout.hint_slot as i32,
-            );
+            let hint = base + hint;
+            let at = (hint + self.layout.hint_slot) as i32;
+            let slot = (self.builder.ins()).uload32(trusted(), self.blocks, at);
             let shift = i64::from(self.layout.record_bytes.ilog2());
             let offset = self.builder.ins().ishl_imm(slot, shift);
             let record = self.builder.ins().iadd(self.records, offset);
-            let line = self.read(self.blocks, hint + self.layout.hint_line as i32);
+            let line = self.read(self.blocks, hint + self.layout.hint_line);
             let word = self.read(record, 0);
             let shift = i64::from(self.layout.record_line_shift);
             let found = self.builder.ins().ushr_imm(word, shift);
@@ -223,6 +220,19 @@ impl<'f> Translator<'f> {
         self.gone = gone;
     }
 
+    /// Where it goes on if a condition holds, and where if not.
+    pub(super) fn fork(&mut self, condition: Value) -> [Place; 2] {
+        let ways = [(); 2].map(|()| self.builder.create_block());
+        let [then, otherwise] = ways;
+        self.builder
+            .ins()
+            .brif(condition, then, &[], otherwise, &[]);
+        self.builder.seal_block(then);
+        self.builder.seal_block(otherwise);
+        ways
+    }
+
+    /// Goes another way, to which more may lead, if a condition holds.
     pub(super) fn leave_by(&mut self, condition: Value, way: Place) {
         let stays = self.builder.create_block();
         self.builder.ins().brif(condition, way, &[], stays, &[]);
@@ -245,10 +255,7 @@ impl<'f> Translator<'f> {
             let limit = self.builder.use_var(self.counts.limit);
             let reached = IntCC::UnsignedGreaterThanOrEqual;
             let may_not = self.builder.ins().icmp(reached, retired, limit);
-            let [leaves, goes] = [(); 2].map(|()| self.builder.create_block());
-            self.builder.ins().brif(may_not, leaves, &[], goes, &[]);
-            self.builder.seal_block(leaves);
-            self.builder.seal_block(goes);
+            let [leaves, goes] = self.fork(may_not);
             self.builder.switch_to_block(goes);
             self.builder.def_var(self.retired, retired);
             self.builder.ins().jump(self.begins[index], &[]);
@@ -271,13 +278,11 @@ impl<'f> Translator<'f> {
                 let taken = arithmetic::condition(operation);
                 let [left, right] = [instruction.rs1, instruction.rs2].map(|x| self.x(x));
                 let taken = self.builder.ins().icmp(taken, left, right);
-                let [jumped, fallen] = [(); 2].map(|()| self.builder.create_block());
-                self.builder.ins().brif(taken, jumped, &[], fallen, &[]);
+                let [jumped, fallen] = self.fork(taken);
                 for (place, end, pc) in [
                     (jumped, End::Jumped, target),
                     (fallen, End::Fallen, node.behind),
                 ] {
-                    self.builder.seal_block(place);
                     self.builder.switch_to_block(place);
                     self.go(node, end, pc);
                 }
@@ -297,10 +302,7 @@ impl<'f> Translator<'f> {
             }
             let value = self.builder.ins().iconst(I64, expected as i64);
             let there = self.builder.ins().icmp(IntCC::Equal, target, value);
-            let [goes, other] = [(); 2].map(|()| self.builder.create_block());
-            self.builder.ins().brif(there, goes, &[], other, &[]);
-            self.builder.seal_block(goes);
-            self.builder.seal_block(other);
+            let [goes, other] = self.fork(there);
             self.builder.switch_to_block(goes);
             self.go(node, End::Jumped, expected);
             self.builder.switch_to_block(other);
@@ -320,7 +322,7 @@ impl<'f> Translator<'f> {
         match self.registers[usize::from(register)] {
             Some(variable) => self.builder.use_var(variable),
             None if register == 0 => self.builder.ins().iconst(I64, 0),
-            None => self.read(self.hart, x_at(register) as i32),
+            None => self.read(self.hart, x_at(register)),
         }
     }
 
@@ -342,7 +344,7 @@ impl<'f> Translator<'f> {
 
     /// The value of a floating-point register.
     pub(super) fn f(&mut self, register: u8) -> Value {
-        self.read(self.hart, f_at(register) as i32)
+        self.read(self.hart, f_at(register))
     }
 
     /// Writes one.

@@ -3,6 +3,8 @@
 #[path = "../../../../../tests/random.rs"]
 mod random;
 
+pub mod encode;
+
 use perdure_riscv::{Format, Instruction, Operation, TABLE};
 
 pub use random::{Random, seeds};
