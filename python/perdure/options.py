@@ -124,7 +124,7 @@ StopAfterOption = Annotated[
     ),
 ]
 EngineOption = Annotated[
-    Engine, typer.Option("--engine", help="The fast interpreter; also compiling; the plain one.")
+    Engine, typer.Option("--engine", help="Interpreted fast, compiled where hot, or plainly.")
 ]
 ProbeCutsOption = Annotated[
     bool,
