@@ -139,6 +139,7 @@ impl Policy for Spms {
         }
         if self.harts[store.hart].system {
             self.leave_line(store.version);
+            self.commit_if_complete(hardware, store.version.0, now);
             return now;
         }
         let Some((strand, now)) = self.strand_of(hardware, store.hart, line, now) else {

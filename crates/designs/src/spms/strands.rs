@@ -248,11 +248,13 @@ impl Spms {
     /// "The IDs of committed strands are transferred to persistent memory with a memory request and then the
     /// corresponding SGST entries are recycled."
     pub(super) fn commit(&mut self, hardware: &mut Hardware, group: &[Strand], now: Cycles) {
-        // Nobody can tell when; unless it may have loaded what is on its way.
-        let nothing_sent = |&strand: &Strand| {
-            self.order == Order::Paper && self.sgst.of(strand).tickets.is_empty()
+        // Nobody can tell when; unless it may have loaded what is on its way, or has stored over it: even where
+        // nothing came of its stores, because the system stored over them.
+        let did_nothing = |&strand: &Strand| {
+            let entry = self.sgst.of(strand);
+            self.order == Order::Paper && entry.lines.is_empty() && entry.tickets.is_empty()
         };
-        let at = if self.flaws.commits_ahead || group.iter().all(nothing_sent) {
+        let at = if self.flaws.commits_ahead || group.iter().all(did_nothing) {
             now
         } else {
             let requests = size_of_val(group).next_multiple_of(LINE_BYTES);
