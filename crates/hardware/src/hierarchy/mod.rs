@@ -217,7 +217,7 @@ impl Hardware {
         if !self.loads_heard.contains(&line) || self.cores[hart].ahead.is_some() {
             return (slot, ready);
         }
-        let version = self.cores[hart].l1d.word(slot).version();
+        let version = self.version_loaded(hart, slot, line);
         (slot, self.ask_load(policy, hart, (line, version), ready))
     }
 

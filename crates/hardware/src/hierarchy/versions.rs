@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::cache::{Slot, State};
+use crate::cache::{Slot, State, Word};
 use crate::hierarchy::Hardware;
 use crate::line::{LineNumber, Version, line_of};
 
@@ -44,6 +44,19 @@ impl Hardware {
             heard.start.min(lines.start)..heard.end.max(lines.end)
         };
         self.kill_lookasides();
+    }
+
+    /// The version of the bytes that a hart loads from a line in its L1D. Where the tag has gone down to an
+    /// inclusive shared cache, because somebody else has read the line, the copies that stayed have none.
+    pub(super) fn version_loaded(&self, hart: usize, slot: Slot, line: LineNumber) -> Version {
+        let version = self.cores[hart].l1d.word(slot).version();
+        if version != Version::NONE || self.directories.apart().is_some() {
+            return version;
+        }
+        let shared = self.llc.find(line).map(|slot| self.llc.word(slot));
+        shared
+            .filter(|word| word.dirty())
+            .map_or(version, Word::version)
     }
 
     /// A hart's version has changed, or its thread: loads that were heard are so again.
