@@ -6,4 +6,4 @@ pub const BUILD: &str = env!("PERDURE_BUILD");
 /// Grows whenever the same program, configuration and seed would give another cycle count, another
 /// statistic or another state hash; `CHANGELOG.md` says what changed with each. It is part of the
 /// hash of every configuration, and of every token.
-pub const TIMING: u32 = 4;
+pub const TIMING: u32 = 5;
