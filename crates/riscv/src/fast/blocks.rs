@@ -64,7 +64,7 @@ pub(super) struct Block<Hint> {
 }
 
 /// The decoded blocks of one hart. Bounded; see the module's documentation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct BlockCache<Hint> {
     pub(super) blocks: Vec<Block<Hint>>,
     pub(super) steps: Vec<Step>,
@@ -77,24 +77,6 @@ pub struct BlockCache<Hint> {
     memory: Option<TypeId>,
     /// What makes traces of them, if anything does.
     pub(super) compiler: Option<Box<Compiler>>,
-}
-
-/// A copy of one that compiles is empty: traces belong to blocks, and code to whoever made it.
-impl<Hint: Copy + Default> Clone for BlockCache<Hint> {
-    fn clone(&self) -> Self {
-        if let Some(compiler) = &self.compiler {
-            return Self::compiling(compiler.pace);
-        }
-        Self {
-            blocks: self.blocks.clone(),
-            steps: self.steps.clone(),
-            chains: self.chains.clone(),
-            awaited: self.awaited,
-            pages: self.pages.clone(),
-            memory: self.memory,
-            compiler: None,
-        }
-    }
 }
 
 impl<Hint: Copy + Default> Default for BlockCache<Hint> {
@@ -112,8 +94,8 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         }
     }
 
-    /// How many traces it has compiled, since it was flushed.
-    pub fn traces(&self) -> usize {
+    /// How many traces it has compiled.
+    pub fn traces(&self) -> u64 {
         self.compiler.as_ref().map_or(0, |compiler| compiler.made())
     }
 

@@ -10,7 +10,7 @@
 //! instruction; a step knows its own distance from there. The last step of a block makes both exact.
 
 use super::blocks::{Block, BlockCache};
-use super::compiled::Trace;
+use super::compiled::Kept;
 use super::step::Step;
 use crate::execute::Trap;
 use crate::memory::Memory;
@@ -46,7 +46,7 @@ const BLOCKS_OF_A_CHAIN: u32 = 32;
 pub(super) struct Chain<Hint> {
     blocks: *const Block<Hint>,
     steps: *const Step,
-    traces: *const Option<Box<Trace>>,
+    traces: *const Option<Kept>,
     /// Blocks that it may still begin.
     left: u32,
     /// The block with which it ended.
@@ -81,7 +81,7 @@ impl<Hint> Chain<Hint> {
 
     /// Where the traces are.
     #[inline(always)]
-    pub(super) fn traces(&self) -> *const Option<Box<Trace>> {
+    pub(super) fn traces(&self) -> *const Option<Kept> {
         self.traces
     }
 

@@ -202,10 +202,16 @@ fn on_random_loops() {
             let pace = Pace {
                 hot: 1 + random.below(4) as u16,
                 at_first: 20,
-                instructions_for_one: 1000,
+                instructions_to_pay: 1000,
+                instructions_to_wait: 1000,
             };
             let mut blocks = BlockCache::compiling(pace);
+            let mut turns = 0;
             let compiled = run(&hart, &bytes, case_seed, |hart, memory| {
+                turns += 1;
+                if turns % 5 == 0 {
+                    blocks = blocks.clone(); // A copy has the traces, too.
+                }
                 fast::run(hart, memory, &mut blocks)
             });
             retired += expected.0.retired;
@@ -282,7 +288,8 @@ fn every_operation_computes_what_the_plain_engine_does() {
         let mut blocks = BlockCache::compiling(Pace {
             hot: 1,
             at_first: 1,
-            instructions_for_one: u64::MAX,
+            instructions_to_pay: 1 << 60,
+            instructions_to_wait: 1 << 60,
         });
         let expected = end(&mut |hart, memory| plain::run(hart, memory));
         let compiled = end(&mut |hart, memory| fast::run(hart, memory, &mut blocks));

@@ -15,12 +15,14 @@ mod accesses;
 mod arithmetic;
 mod code;
 mod helpers;
+mod ledger;
 mod recording;
 mod region;
 mod translate;
 
 use std::cell::Cell;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
 
 use super::blocks::{Block, BlockCache};
 use super::chain::{
@@ -32,9 +34,11 @@ use crate::execute::Trap;
 use crate::memory::Memory;
 use code::{Code, Generator};
 use helpers::{Frame, Helpers};
+use ledger::Ledger;
 use recording::Recording;
 use region::Region;
 
+pub use ledger::Pace;
 use recording::NEVER;
 pub(super) use recording::Visit;
 
@@ -63,9 +67,10 @@ enum To {
     Begin,
 }
 
-/// A compiled trace.
+/// A compiled trace. It names blocks and steps by their places, and knows nothing else of whoever has them:
+/// copies of a cache share it.
 #[derive(Debug)]
-pub(super) struct Trace {
+struct Trace {
     code: Code,
     /// By what the code returns.
     exits: Box<[Exit]>,
@@ -73,6 +78,12 @@ pub(super) struct Trace {
     first: ErasedHandler,
     /// The blocks that it goes through.
     blocks: Box<[u32]>,
+}
+
+/// A trace of a cache's.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    trace: Arc<Trace>,
     /// How often it was entered, and how many instructions it retired.
     entered: Cell<u64>,
     retired: Cell<u64>,
@@ -83,32 +94,11 @@ pub(super) struct Trace {
 const TRIAL: u64 = 256;
 const WORTH: u64 = 100;
 
-impl Trace {
+impl Kept {
     fn is_worthless(&self) -> bool {
         let entered = self.entered.get();
         entered >= TRIAL && self.retired.get() < entered * WORTH
     }
-}
-
-/// When traces are made.
-#[derive(Clone, Copy, Debug)]
-pub struct Pace {
-    /// So many chains have begun with a block before it is the head of a trace.
-    pub hot: u16,
-    /// So many may be made at once.
-    pub at_first: u64,
-    /// For each further one, the hart has retired so many instructions: to compile one takes as long as some
-    /// hundred thousand, which must not add up where a program has no favourites.
-    pub instructions_for_one: u64,
-}
-
-impl Pace {
-    /// What costs a program without favourites a few hundredths of its time.
-    pub const USUAL: Self = Self {
-        hot: 128,
-        at_first: 2,
-        instructions_for_one: 8_000_000,
-    };
 }
 
 /// What makes traces, and those that it has made.
@@ -116,10 +106,21 @@ impl Pace {
 pub(super) struct Compiler {
     /// Made when it is first needed: copies of a machine are many, and most compile nothing.
     generator: Option<Generator>,
-    pub(super) pace: Pace,
+    ledger: Ledger,
     /// By number, less one.
-    traces: Vec<Option<Box<Trace>>>,
+    traces: Vec<Option<Kept>>,
     recording: Option<Recording>,
+}
+
+impl Clone for Compiler {
+    fn clone(&self) -> Self {
+        Self {
+            generator: None,
+            ledger: self.ledger,
+            traces: self.traces.clone(),
+            recording: None,
+        }
+    }
 }
 
 // Who catches a panic finds traces as they were: they change as a whole, but for two counts.
@@ -132,7 +133,7 @@ impl Compiler {
         code::RUNS_HERE.then(|| {
             Box::new(Self {
                 generator: None,
-                pace,
+                ledger: Ledger::new(pace),
                 traces: Vec::new(),
                 recording: None,
             })
@@ -140,20 +141,29 @@ impl Compiler {
     }
 
     /// How many it has made.
-    pub(super) fn made(&self) -> usize {
-        self.traces.len()
+    pub(super) fn made(&self) -> u64 {
+        self.ledger.made()
     }
 
     /// Where the traces are.
     #[inline(always)]
-    pub(super) fn traces(&self) -> *const Option<Box<Trace>> {
+    pub(super) fn traces(&self) -> *const Option<Kept> {
         self.traces.as_ptr()
     }
 
     /// Forgets all of them, with all blocks.
     pub(super) fn flush(&mut self) {
-        self.traces.clear();
+        for kept in self.traces.drain(..).flatten() {
+            self.ledger.gone(kept.retired.get());
+        }
         self.recording = None;
+    }
+
+    /// Whether another trace is worth its making, when the hart has retired so many instructions.
+    fn may_make(&mut self, retired: u64) -> bool {
+        let traces = &self.traces;
+        let inside = || traces.iter().flatten().map(|kept| kept.retired.get()).sum();
+        self.ledger.allows(retired, inside)
     }
 }
 
@@ -166,12 +176,13 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         };
         compiler.recording = None;
         for place in &mut compiler.traces {
-            let Some(trace) = place.take_if(|trace| trace.blocks.contains(&number)) else {
+            let Some(kept) = place.take_if(|kept| kept.trace.blocks.contains(&number)) else {
                 continue;
             };
-            let head = &mut self.blocks[trace.blocks[0] as usize];
+            compiler.ledger.gone(kept.retired.get());
+            let head = &mut self.blocks[kept.trace.blocks[0] as usize];
             head.trace = NO_TRACE;
-            self.steps[head.first_step as usize].handler = trace.first;
+            self.steps[head.first_step as usize].handler = kept.trace.first;
         }
     }
 
@@ -182,10 +193,11 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
             return;
         };
         let place = &mut compiler.traces[usize::from(head.trace) - 1];
-        if let Some(trace) = place.take_if(|trace| trace.is_worthless()) {
+        if let Some(kept) = place.take_if(|kept| kept.is_worthless()) {
+            compiler.ledger.gone(kept.retired.get());
             head.trace = NO_TRACE;
             head.heat = NEVER;
-            self.steps[head.first_step as usize].handler = trace.first;
+            self.steps[head.first_step as usize].handler = kept.trace.first;
         }
     }
 
@@ -215,10 +227,13 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
             exits,
             first,
             blocks: numbers,
+        };
+        compiler.traces.push(Some(Kept {
+            trace: Arc::new(trace),
             entered: Cell::new(0),
             retired: Cell::new(0),
-        };
-        compiler.traces.push(Some(Box::new(trace)));
+        }));
+        compiler.ledger.made_one();
         head.trace = compiler.traces.len() as u16;
         Some(())
     }
@@ -243,15 +258,14 @@ unsafe fn run_trace<M: Memory>(
     // SAFETY: the block has a trace, which lives as long as the block, and was compiled for `M`; what it
     // returns is the number of one of its exits, which name blocks and steps that live as long.
     unsafe {
-        let trace = trace_of(chain, block);
-        let run: TraceCode<M> = std::mem::transmute(trace.code.start());
+        let kept = trace_of(chain, block);
+        let run: TraceCode<M> = std::mem::transmute(kept.trace.code.start());
         let before = hart.retired;
         let left = run(hart, &raw mut frame, chain.blocks(), memory);
-        trace.entered.set(trace.entered.get() + 1);
-        trace
-            .retired
-            .set(trace.retired.get() + (hart.retired - before));
-        let exit = trace.exits.get_unchecked(left as usize);
+        let retired = hart.retired - before;
+        kept.entered.set(kept.entered.get() + 1);
+        kept.retired.set(kept.retired.get() + retired);
+        let exit = kept.trace.exits.get_unchecked(left as usize);
         let block = chain.block(exit.block);
         match exit.to {
             To::End(end) => onward(hart, memory, chain, block, end),
@@ -285,7 +299,7 @@ pub(super) unsafe fn run_steps<M: Memory>(
         if block.trace == NO_TRACE {
             return run_chain(hart, memory, chain, block);
         }
-        let first: Handler<M> = std::mem::transmute(trace_of(chain, block).first);
+        let first: Handler<M> = std::mem::transmute(trace_of(chain, block).trace.first);
         first(hart, memory, chain.step(block, 0), chain, block)
     }
 }
@@ -293,11 +307,11 @@ pub(super) unsafe fn run_steps<M: Memory>(
 /// # Safety
 /// The block is one of those that `chain` is for, and has a trace.
 #[inline(always)]
-unsafe fn trace_of<Hint>(chain: &Chain<Hint>, block: &Block<Hint>) -> &'static Trace {
+unsafe fn trace_of<Hint>(chain: &Chain<Hint>, block: &Block<Hint>) -> &'static Kept {
     // SAFETY: the caller's promise; whoever forgets a trace takes its number from its head.
     unsafe {
         let place = &*chain.traces().add(usize::from(block.trace) - 1);
-        place.as_deref().unwrap_unchecked()
+        place.as_ref().unwrap_unchecked()
     }
 }
 

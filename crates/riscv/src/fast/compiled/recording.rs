@@ -2,7 +2,7 @@
 
 use super::super::blocks::BlockCache;
 use super::super::chain::End;
-use super::{NO_TRACE, Pace};
+use super::NO_TRACE;
 use crate::memory::Memory;
 
 /// Blocks that are recorded as they run.
@@ -46,7 +46,11 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         number: u32,
         retired: u64,
     ) -> Visit {
-        if M::LAYOUT.is_none() || self.compiler.is_none() {
+        let Some(compiler) = &self.compiler else {
+            return Visit::Passes;
+        };
+        let has_trace = self.blocks[number as usize].trace != NO_TRACE;
+        if M::LAYOUT.is_none() || compiler.ledger.rests(retired) && !has_trace {
             return Visit::Passes;
         }
         self.heat::<M>(number, retired)
@@ -74,14 +78,9 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         if block.heat == NEVER || block.straddles {
             return Visit::Passes;
         }
-        let Pace {
-            hot,
-            at_first,
-            instructions_for_one,
-        } = compiler.pace;
+        let hot = compiler.ledger.pace.hot;
         block.heat = hot.min(block.heat + 1);
-        let may_be_made = at_first + retired / instructions_for_one;
-        if block.heat < hot || compiler.made() as u64 >= may_be_made {
+        if block.heat < hot || !compiler.may_make(retired) {
             return Visit::Passes;
         }
         compiler.recording = Some(Recording::default());
