@@ -10,6 +10,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import polars
@@ -17,7 +18,7 @@ import pytest
 from conftest import PATIENCE_SECONDS, Command
 
 import perdure
-from perdure.experiments import execute
+from perdure.experiments import declaration, execute, papers, plan
 from perdure.experiments import programs as catalogue
 from perdure.experiments.servers import Server
 
@@ -192,3 +193,34 @@ def test_transactions_are_compared(tmp_path: Path) -> None:
     assert found["flushed", "wal"] == 100
     assert found["flushed", "spms"] < 0.01
     assert not (out / "pools").exists()
+
+
+@pytest.mark.parametrize("paper", papers())
+@pytest.mark.parametrize("scale", ["quick", "full"])
+def test_every_point_of_every_paper_has_a_configuration(
+    paper: str, scale: declaration.Scale, tmp_path: Path
+) -> None:
+    """All that a reproduction would run is accepted, as if every program had been built."""
+    declared = declaration.paper(paper)
+    entries = (
+        catalogue.catalogue(files=declared.catalogues)
+        if declared.catalogues
+        else catalogue.catalogue()
+    )
+    entries = catalogue.measured(entries, declaration.regions(paper, scale), scale)
+    digests: dict[str, str] = defaultdict(lambda: "0")
+    named = {entry.name: entry for entry in entries}
+    inputs: dict[str, Path] = dict.fromkeys((scale, "tiny"), tmp_path)
+    provided = catalogue.Provided(named, {}, tmp_path, tmp_path, inputs, digests)
+    of_scale = declared.scales[scale]
+    mixes = plan.mixes(declared, of_scale, provided)
+    planned = [
+        one
+        for experiment in declaration.experiments(paper, scale).values()
+        for model in declared.in_models
+        for one in plan.plan(experiment, declared, of_scale, provided, mixes, model)
+    ]
+    planned += plan.plan_cuts(declaration.cuts(paper, scale), declared, provided)
+    assert planned
+    for point in {one.point for one in planned}:
+        assert point.configuration().toml, point

@@ -1,5 +1,6 @@
 """SPMS's experiments: what is declared, what programs are told, what comes of runs and of cuts."""
 
+import dataclasses
 import json
 import re
 
@@ -240,3 +241,10 @@ def test_a_pool_that_cannot_be_made_is_no_other_point_s(core, monkeypatch, tmp_p
     failed = executed(point, tmp_path / "pools")
     assert failed == {"error": "a --make ended with status 2"}
     assert list((tmp_path / "pools").iterdir()) == []
+
+
+def test_a_setting_says_how_many_harts_a_machine_has():
+    one = Point("a", "spms", (Program("a", ("a",), "0"),))
+    assert one.harts_of_machine == 1
+    assert dataclasses.replace(one, harts=2).harts_of_machine == 2
+    assert dataclasses.replace(one, overrides=("harts=2", "harts = 4")).harts_of_machine == 4

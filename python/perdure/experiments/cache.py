@@ -146,7 +146,7 @@ def described(point: Point) -> dict[str, Any]:
         "design": point.design,
         "machine": Path(point.machine).name,
         "overrides": list(point.overrides),
-        "harts": point.harts or len(point.programs),
+        "harts": point.harts_of_machine,
         "programs": [
             {
                 "name": program.name,

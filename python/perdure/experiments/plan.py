@@ -262,7 +262,7 @@ def epochs(region: Measured, point: Point, scale: ScaleOf) -> float:
     if instructions > 0:
         return float(region["instructions"] / instructions)
     stores = int(dict(text.split("=", 1) for text in point.overrides).get(STORES_KEY, 0))
-    harts = point.harts or len(point.programs)
+    harts = point.harts_of_machine
     return statistic(region, "l1d.stores") / (stores * harts) if stores else 0.0
 
 

@@ -146,9 +146,16 @@ class Point:
             request.update(pmem=SCRATCH, kept_pools=self.kept_pools, made=made)
         return request
 
+    @property
+    def harts_of_machine(self) -> int:
+        """Its hardware threads: as an override says, or `harts`, or one for each program."""
+        settings = (override.partition("=") for override in self.overrides)
+        said = [int(value, 0) for key, _, value in settings if key.strip() == "harts"]
+        return said[-1] if said else self.harts or len(self.programs)
+
     def configuration(self) -> api.Configuration:
         """The effective configuration; refuses what the core would refuse."""
-        harts = self.harts or len(self.programs)
+        harts = self.harts_of_machine
         return _configuration(self.machine, self.design, self.overrides, harts)
 
     def key(self) -> str:
