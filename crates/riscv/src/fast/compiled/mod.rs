@@ -89,15 +89,19 @@ pub(super) struct Kept {
     retired: Cell<u64>,
 }
 
-/// How often a trace is entered until it is looked at again, and how many instructions it must then retire
-/// for each entry to be kept.
+/// How often a trace is entered until it is looked at again.
 const TRIAL: u64 = 256;
-const WORTH: u64 = 100;
+/// How many instructions have to be retired in a trace to pay for one way in and out.
+const WAY: u64 = 100;
 
 impl Kept {
+    /// Instructions that were retired in it, beside those that pay for the ways in and out.
+    fn paid(&self) -> u64 {
+        self.retired.get().saturating_sub(self.entered.get() * WAY)
+    }
+
     fn is_worthless(&self) -> bool {
-        let entered = self.entered.get();
-        entered >= TRIAL && self.retired.get() < entered * WORTH
+        self.entered.get() >= TRIAL && self.paid() == 0
     }
 }
 
@@ -154,7 +158,7 @@ impl Compiler {
     /// Forgets all of them, with all blocks.
     pub(super) fn flush(&mut self) {
         for kept in self.traces.drain(..).flatten() {
-            self.ledger.gone(kept.retired.get());
+            self.ledger.gone(kept.paid());
         }
         self.recording = None;
     }
@@ -162,8 +166,8 @@ impl Compiler {
     /// Whether another trace is worth its making, when the hart has retired so many instructions.
     fn may_make(&mut self, retired: u64) -> bool {
         let traces = &self.traces;
-        let inside = || traces.iter().flatten().map(|kept| kept.retired.get()).sum();
-        self.ledger.allows(retired, inside)
+        let paid = || traces.iter().flatten().map(Kept::paid).sum();
+        self.ledger.allows(retired, paid)
     }
 }
 
@@ -179,7 +183,7 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
             let Some(kept) = place.take_if(|kept| kept.trace.blocks.contains(&number)) else {
                 continue;
             };
-            compiler.ledger.gone(kept.retired.get());
+            compiler.ledger.gone(kept.paid());
             let head = &mut self.blocks[kept.trace.blocks[0] as usize];
             head.trace = NO_TRACE;
             self.steps[head.first_step as usize].handler = kept.trace.first;
@@ -194,7 +198,7 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
         };
         let place = &mut compiler.traces[usize::from(head.trace) - 1];
         if let Some(kept) = place.take_if(|kept| kept.is_worthless()) {
-            compiler.ledger.gone(kept.retired.get());
+            compiler.ledger.gone(kept.paid());
             head.trace = NO_TRACE;
             head.heat = NEVER;
             self.steps[head.first_step as usize].handler = kept.trace.first;
