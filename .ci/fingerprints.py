@@ -11,7 +11,8 @@ state at the end, and a digest of every statistic. Cases are every guest program
 of `perdure bench` (its first instructions), under every design on both presets; points are those of
 an evaluation, cut campaigns included.
 
-`PERDURE_ENGINE=compiled` runs the cases with that engine: nothing may differ.
+`PERDURE_ENGINE=fast` runs the cases with that engine, and `eager` compiles much and early, which is
+for tests: nothing may differ.
 
 Always true: a run sees an empty folder and nothing else of the host; a case whose binary is another
 one (another compiler) is counted as not comparable, and never as equal.
@@ -37,7 +38,7 @@ from perdure import Machine, PerdureError, api, bench_programs, capture
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "tests/fingerprints.txt"
 PROGRAMS = Path(os.environ.get("PERDURE_PROGRAMS", ROOT / "out/programs"))
-ENGINE = cast(api.Engine, os.environ.get("PERDURE_ENGINE", "fast"))
+ENGINE = cast(api.Engine, os.environ.get("PERDURE_ENGINE", api.ENGINE))
 PRESETS = {"picl": 1, "nvoverlay": 4}
 """Machines, with the harts that a program gets that is not made for more."""
 BENCH_INSTRUCTIONS = 10_000_000

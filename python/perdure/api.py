@@ -74,6 +74,8 @@ Value: TypeAlias = requests.Value
 Schedule: TypeAlias = requests.Schedule
 Resume: TypeAlias = Literal["all", "sample", "none"]
 Engine: TypeAlias = Literal["fast", "compiled", "plain"]
+ENGINE: Engine = "compiled"
+"""What runs harts unless another one is asked for."""
 
 KEPT = ("result.json", "configuration.toml")
 """The files of a result in the folder that a call is given for it."""
@@ -104,7 +106,7 @@ class Machine:
     environment: Mapping[str, str] | Sequence[str] = ()
     stdin: Path | None = None
     pmem: Path | None = None
-    engine: Engine = "fast"
+    engine: Engine = ENGINE
 
     def configuration(self) -> Configuration:
         """The effective configuration, as every run stores it beside its results."""

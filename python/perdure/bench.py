@@ -38,7 +38,7 @@ from perdure import (
 from perdure.bench_programs import CASES, Case
 from perdure.calibration import CalibratedRun, Calibration, children_seconds, host, own_seconds
 from perdure.commands.shared import finish
-from perdure.options import Engine, EngineOption, JobsOption, JsonOption, processors
+from perdure.options import DEFAULT_ENGINE, EngineOption, JobsOption, JsonOption, processors
 from perdure.tables import Sheet, judged, number, table
 
 if TYPE_CHECKING:
@@ -172,7 +172,9 @@ class SpeedReport:
         }
 
 
-def speed(out: Path, *, repeat: int, console: Console, engine: api.Engine = "fast") -> SpeedReport:
+def speed(
+    out: Path, *, repeat: int, console: Console, engine: api.Engine = api.ENGINE
+) -> SpeedReport:
     """Builds the benchmark programs in `out` and measures every case."""
     compiler = toolchain.find(lambda line: console.print(line, markup=False))
     qemu = shutil.which(QEMU)
@@ -350,7 +352,7 @@ def tables(report: SpeedReport) -> RenderableType:
     if report.rows and not with_qemu:
         notes.append(f"{QEMU} is not installed, so its column is absent (Debian: qemu-user).")
     title = f"simulated MIPS, machine {report.machine}, fastest of {report.repeat}"
-    if report.engine != "fast":
+    if report.engine != api.ENGINE:
         title += f", engine {report.engine}"
     return Group(
         _columns(title, speeds, report.rows),
@@ -413,7 +415,7 @@ def speed_command(
             help="Compare with an earlier result (--json) and say what moved beyond the noise.",
         ),
     ] = None,
-    engine: EngineOption = Engine.fast,
+    engine: EngineOption = DEFAULT_ENGINE,
     out: OutOption = BUILT,
 ) -> None:
     """Measure host speed under ideal and picl, beside plain qemu-riscv64."""

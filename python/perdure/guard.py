@@ -151,7 +151,7 @@ def _of_qemu(compared: Sequence[SpeedCompared]) -> Iterator[str]:
         yield f"qemu moved, too, which is the host's doing: {', '.join(names)}"
 
 
-def load(file: Path, engine: str = "fast") -> BenchSpeed:
+def load(file: Path, engine: str) -> BenchSpeed:
     """An earlier result with which one can be compared.
 
     Raises:
@@ -177,7 +177,10 @@ def load(file: Path, engine: str = "fast") -> BenchSpeed:
     except msgspec.ValidationError as error:
         raise PerdureError(f"{named} is no result of this version: {error}; {remedy}") from error
     if result["engine"] != engine:
-        raise PerdureError(f"{named} was measured with --engine {result['engine']}, not {engine}")
+        raise PerdureError(
+            f"{named} was measured with --engine {result['engine']}, and this would be with "
+            f"--engine {engine}: measure both with one"
+        )
     _check(result, named, remedy)
     return result
 

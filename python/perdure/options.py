@@ -34,6 +34,9 @@ class Engine(str, Enum):
     plain = "plain"
 
 
+DEFAULT_ENGINE = Engine.compiled
+
+
 class Schedule(str, Enum):
     """How the moments of power cuts are chosen."""
 

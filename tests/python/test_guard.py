@@ -244,7 +244,7 @@ def damaged(change):
         (damaged(lambda one: one.pop("host")), "is no result of this version"),
         (damaged(lambda one: one["cases"][0]["picl"].update(runs=[{}])), "$.cases[0].picl.runs"),
         (damaged(lambda one: one["cases"].clear()), "has no measured program"),
-        (damaged(lambda one: one.update(engine="plain")), "with --engine plain, not fast"),
+        (damaged(lambda one: one.update(engine="plain")), "with --engine plain, and this"),
         (damaged(lambda one: one["cases"][0]["picl"]["runs"].pop()), "has 2 of 3 runs"),
         (
             damaged(lambda one: one["cases"][0]["picl"]["runs"][0].update(seconds=0)),

@@ -405,7 +405,7 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
             stop_after: asked.stop_after,
             ..Workload::new(kernel)
         },
-        engine: Engine::Fast,
+        engine: Engine::default(),
         check: None,
         restart: None,
         program_hash: replica.identity.program_hash.clone(),

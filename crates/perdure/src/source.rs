@@ -16,6 +16,7 @@
 //! - The registers are RISC-V's because the kernel is Linux on RISC-V: a source of another instruction set
 //!   needs another kernel, not another machine.
 
+use perdure_riscv::fast::Pace;
 pub use perdure_riscv::{CONTEXT_BYTES as REGISTERS_BYTES, Exit, Hart as Registers};
 use perdure_riscv::{fast, plain};
 
@@ -45,11 +46,17 @@ pub enum Engine {
     /// Pre-decoded blocks and the lookaside.
     Fast,
     /// The fast one, which compiles what a program does often.
-    Compiled,
+    Compiled(Pace),
     /// Fetch, decode, execute, and every access through the caches: the reference.
     Plain,
     /// The fast one, which stops where a debugger wants to look.
     Stepping,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::Compiled(Pace::USUAL)
+    }
 }
 
 /// The engines of `perdure_riscv`.
@@ -113,7 +120,7 @@ impl Source for Engines {
     fn new(engine: Engine) -> Self {
         match engine {
             Engine::Fast => Self::Fast(fast::BlockCache::default()),
-            Engine::Compiled => Self::Fast(fast::BlockCache::compiling(fast::Pace::USUAL)),
+            Engine::Compiled(pace) => Self::Fast(fast::BlockCache::compiling(pace)),
             Engine::Plain => Self::Plain,
             Engine::Stepping => Self::Stepping(Box::default()),
         }

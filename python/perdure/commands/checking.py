@@ -28,7 +28,6 @@ from perdure.commands.check_reporting import Reports
 from perdure.commands.cutting import split_then
 from perdure.commands.shared import finish, machine_of, say, told, was_interrupted
 from perdure.options import (
-    Engine,
     GuestWithCopies,
     JsonOption,
     MachineOption,
@@ -290,7 +289,7 @@ def check(
         raise PerdureError("--watch writes a report each time: not of one --state, nor --json -")
     words, recovers = split_then(program)
     subject = checking.Subject(
-        replace(machine_of(machine, "ideal", guest, None, Engine.fast), pmem=guest.pmem),
+        replace(machine_of(machine, "ideal", guest, None), pmem=guest.pmem),
         words,
         then=recovers,
         checker=_words("--check", judges.check),

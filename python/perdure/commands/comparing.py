@@ -28,8 +28,8 @@ from perdure import (
 )
 from perdure.commands.shared import Program, finish, names, programs, say
 from perdure.options import (
+    DEFAULT_ENGINE,
     DesignsOption,
-    Engine,
     EngineOption,
     GuestWithCopies,
     JsonOption,
@@ -60,7 +60,7 @@ def compare(
     *,
     guest: GuestWithCopies,
     stop_after: StopAfterOption = None,
-    engine: EngineOption = Engine.fast,
+    engine: EngineOption = DEFAULT_ENGINE,
     probe_cuts: Annotated[
         bool,
         typer.Option(

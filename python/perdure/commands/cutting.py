@@ -25,9 +25,9 @@ from perdure import (
 from perdure.commands import replaying
 from perdure.commands.shared import Program, finish, machine_of, programs, was_interrupted
 from perdure.options import (
+    DEFAULT_ENGINE,
     Afterwards,
     DesignOption,
-    Engine,
     EngineOption,
     Guest,
     GuestWithPools,
@@ -56,7 +56,7 @@ def cut(
     guest: GuestWithPools,
     stop_after: StopAfterOption = None,
     repeated: Repeated,
-    engine: EngineOption = Engine.fast,
+    engine: EngineOption = DEFAULT_ENGINE,
     json_file: JsonOption = None,
     out: OutOption = None,
     at: Annotated[
@@ -228,7 +228,7 @@ def hunt(
     known = {entry.name: entry for entry in api.catalogue().designs}
     promise = known[design].raw.get("promise") if design in known else None
     preset = machine or ("nvoverlay" if promise == "causal-cut" else "picl")
-    chosen = machine_of(preset, design, guest, None, Engine.fast)
+    chosen = machine_of(preset, design, guest, None)
     with (
         programs(program or []) as asked,
         progress.bar(terminal.errors(), f"hunting in {design}") as show,

@@ -16,7 +16,6 @@ from perdure.commands.replaying import debug_token
 from perdure.commands.shared import Program, machine_of, programs
 from perdure.options import (
     DesignOption,
-    Engine,
     GuestWithPools,
     MachineOption,
     PlantedBugOption,
@@ -62,7 +61,7 @@ def debug(
         if program[1:]:
             raise PerdureError(f"{' '.join(program[1:])}: options stand before the token")
         debug_token(token, debugger)
-    chosen = machine_of(machine, design, guest, None, Engine.fast)
+    chosen = machine_of(machine, design, guest, None)
     words, then = split_then(program)
     more: dict[str, Any] = {"restart": True} if restart or then else {}
     if then:

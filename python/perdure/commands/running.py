@@ -17,8 +17,8 @@ from perdure import PerdureError, outputs, progress, render, replication, report
 from perdure.api import RunResult
 from perdure.commands.shared import Program, finish, machine_of, programs
 from perdure.options import (
+    DEFAULT_ENGINE,
     DesignOption,
-    Engine,
     EngineOption,
     FilesOption,
     Guest,
@@ -111,7 +111,7 @@ def run(
     stop_after: StopAfterOption = None,
     repeated: Repeated,
     measured: Measured,
-    engine: EngineOption = Engine.fast,
+    engine: EngineOption = DEFAULT_ENGINE,
     json_file: JsonOption = None,
     kept: Kept,
     snapshots: Annotated[
@@ -195,7 +195,7 @@ def replicate(
     *,
     guest: Guest,
     stop_after: StopAfterOption = None,
-    engine: EngineOption = Engine.fast,
+    engine: EngineOption = DEFAULT_ENGINE,
     json_file: JsonOption = None,
     kept: Kept,
 ) -> None:

@@ -15,7 +15,7 @@ from typing import Annotated, NoReturn, TypedDict
 import typer
 
 from perdure import PerdureError, api, tables, terminal
-from perdure.options import Engine, Guest
+from perdure.options import DEFAULT_ENGINE, Engine, Guest
 
 INTERRUPTED = 130
 GUEST_CONTEXT = {"allow_interspersed_args": False}
@@ -30,7 +30,7 @@ Program = Annotated[
 
 
 def machine_of(
-    machine: str, design: str, guest: Guest, folder: Path | None, engine: Engine
+    machine: str, design: str, guest: Guest, folder: Path | None, engine: Engine = DEFAULT_ENGINE
 ) -> api.Machine:
     """The machine that the options describe, whose results are kept in that folder."""
     if "," in design:

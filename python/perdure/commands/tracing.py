@@ -16,8 +16,8 @@ from perdure import outputs, progress, render, terminal, timelines
 from perdure.commands.running import Watched
 from perdure.commands.shared import Program, finish, machine_of, names, programs
 from perdure.options import (
+    DEFAULT_ENGINE,
     DesignOption,
-    Engine,
     EngineOption,
     FilesOption,
     GuestWithPools,
@@ -151,7 +151,7 @@ def trace(
     stop_after: StopAfterOption = None,
     repeated: Repeated,
     measured: Measured,
-    engine: EngineOption = Engine.fast,
+    engine: EngineOption = DEFAULT_ENGINE,
     json_file: JsonOption = None,
     files: FilesOption = None,
     write_through: WriteThroughOption = None,

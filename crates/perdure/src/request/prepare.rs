@@ -9,6 +9,7 @@ use std::sync::Arc;
 use perdure_designs::Design;
 use perdure_linux::pools::PoolSource;
 use perdure_linux::{Mount, Program, Repeat, WORK_DIRECTORY};
+use perdure_riscv::fast::Pace;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::Request;
@@ -227,8 +228,10 @@ impl Request {
 
     fn engine(&self) -> Result<Engine, Error> {
         match self.engine.as_deref() {
-            None | Some("fast") => Ok(Engine::Fast),
-            Some("compiled") => Ok(Engine::Compiled),
+            None | Some("compiled") => Ok(Engine::default()),
+            // For tests.
+            Some("eager") => Ok(Engine::Compiled(Pace::EAGER)),
+            Some("fast") => Ok(Engine::Fast),
             Some("plain") => Ok(Engine::Plain),
             Some(other) => request_error(format!(
                 "there is no engine '{other}'; take 'fast', 'compiled' or 'plain'"

@@ -11,6 +11,7 @@ use perdure_designs::ideal::Ideal;
 use perdure_designs::nvoverlay::Nvoverlay;
 use perdure_designs::picl::Picl;
 use perdure_hardware::random::Random;
+use perdure_riscv::fast::Pace;
 use perdure_riscv::{Direct, Layout, Memory, Scalar, fast, hand_on, plain};
 use serde_json::json;
 
@@ -208,7 +209,7 @@ fn compare<D: Design>() {
             D::NAME
         );
     }
-    let compiled = end_of::<D, Engines>(&prepared, Engine::Compiled, WHOLE);
+    let compiled = end_of::<D, Engines>(&prepared, Engine::Compiled(Pace::EAGER), WHOLE);
     assert_eq!(compiled, expected, "{}: compiled", D::NAME);
     let generated = end_of::<D, Generated>(&prepared, (), WHOLE);
     assert_eq!(generated, expected, "{}: by the description", D::NAME);

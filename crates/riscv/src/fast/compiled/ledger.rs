@@ -3,7 +3,7 @@
 //! Always true here: what it decides changes when a program runs in the host's code, and never what it does.
 
 /// When traces are made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// So many chains have begun with a block before it is the head of a trace.
     pub hot: u16,
@@ -19,8 +19,15 @@ impl Pace {
     /// What costs a program without favourites a hundredth of its time.
     pub const USUAL: Self = Self {
         hot: 128,
-        instructions_to_pay: 2_000_000,
+        instructions_to_pay: 1_000_000,
         instructions_to_wait: 8_000_000,
+    };
+
+    /// What has short programs go through traces, too: for tests.
+    pub const EAGER: Self = Self {
+        hot: 8,
+        instructions_to_pay: 50_000,
+        instructions_to_wait: 50_000,
     };
 }
 

@@ -218,6 +218,7 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
             compiler.generator = Generator::new();
         }
         let generator = compiler.generator.as_mut()?;
+        compiler.ledger.made_one(); // Or tried to: that takes as long.
         let (code, exits) = generator.trace::<Hint>(&region, M::LAYOUT?, &Helpers::new::<M>())?;
         let numbers: Box<[u32]> = region.nodes.iter().map(|node| node.number).collect();
         for &number in &numbers {
@@ -237,7 +238,6 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
             entered: Cell::new(0),
             retired: Cell::new(0),
         }));
-        compiler.ledger.made_one();
         head.trace = compiler.traces.len() as u16;
         Some(())
     }
