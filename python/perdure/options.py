@@ -34,9 +34,6 @@ class Engine(str, Enum):
     plain = "plain"
 
 
-DEFAULT_ENGINE = Engine.compiled
-
-
 class Schedule(str, Enum):
     """How the moments of power cuts are chosen."""
 
@@ -129,6 +126,7 @@ StopAfterOption = Annotated[
 EngineOption = Annotated[
     Engine, typer.Option("--engine", help="Interpreted fast, compiled where hot, or plainly.")
 ]
+DEFAULT_ENGINE = Engine.compiled
 ProbeCutsOption = Annotated[
     bool,
     typer.Option(

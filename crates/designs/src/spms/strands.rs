@@ -248,8 +248,8 @@ impl Spms {
     /// "The IDs of committed strands are transferred to persistent memory with a memory request and then the
     /// corresponding SGST entries are recycled."
     pub(super) fn commit(&mut self, hardware: &mut Hardware, group: &[Strand], now: Cycles) {
-        // Nobody can tell when; unless it may have loaded what is on its way, or has stored over it: even where
-        // nothing came of its stores, because the system stored over them.
+        // Nobody can tell when; unless it may have loaded what is on its way, or has stored over it, even if
+        // nothing came of that because the system stored there, too.
         let did_nothing = |&strand: &Strand| {
             let entry = self.sgst.of(strand);
             self.order == Order::Paper && entry.lines.is_empty() && entry.tickets.is_empty()

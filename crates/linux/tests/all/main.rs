@@ -4,6 +4,7 @@ mod conformance;
 mod host;
 mod hostile;
 mod programs;
+mod qemu;
 #[allow(dead_code, reason = "other crates' tests use the rest")]
 #[path = "../../../../tests/random.rs"]
 mod random;

@@ -7,11 +7,11 @@
 pub struct Pace {
     /// So many chains have begun with a block before it is the head of a trace.
     pub hot: u16,
-    /// A trace has paid for its making when so many instructions were retired in it, beside those that pay for
-    /// the ways in and out. More are made as long as all together have paid.
+    /// A trace has paid for its making when so many instructions were retired in it, beside those that pay
+    /// for the ways in and out. More are made as long as all together have paid.
     pub instructions_to_pay: u64,
-    /// Where they have not, one is tried when the hart has retired so many instructions; each further one waits
-    /// twice as long as the one before, up to [`LONGEST_WAIT`] times.
+    /// Where they have not, one is tried when the hart has retired so many instructions; each further one
+    /// waits twice as long as the one before, up to [`LONGEST_WAIT`] times.
     pub instructions_to_wait: u64,
 }
 
