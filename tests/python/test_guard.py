@@ -15,7 +15,7 @@ import pytest
 from conftest import check_schema
 from rich.console import Console
 
-from perdure import bench, calibration, guard
+from perdure import api, bench, calibration, guard
 from perdure.calibration import CalibratedRun
 
 HOST = {
@@ -56,7 +56,7 @@ def made_up(runs, cases=bench.CASES):
         seconds = min(run.seconds for run in times["qemu"]) if times["qemu"] else None
         rows.append(bench.Row(case, *speeds, seconds, times["qemu"] or []))
     calibrated = {"times": 4, "median_seconds": 1.0, "spread": 0.02}
-    return bench.SpeedReport("picl", "gcc", "fast", 3, rows, False, HOST, calibrated)
+    return bench.SpeedReport("picl", "gcc", api.ENGINE, 3, rows, False, HOST, calibrated)
 
 
 def result(ratio=2.0, spread=0.02, slowness=1.0):

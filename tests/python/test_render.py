@@ -132,7 +132,7 @@ def test_bench_speed_table_marks_floors_and_aims():
         None,
         [],
     )
-    report = bench.SpeedReport("picl", "gcc", "fast", 1, [row], False, {}, {})
+    report = bench.SpeedReport("picl", "gcc", "compiled", 1, [row], False, {}, {})
     text = printed(bench.tables(report))
     assert "150 ✓" in text
     assert "400 ✗" in text
