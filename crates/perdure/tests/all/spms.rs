@@ -290,6 +290,20 @@ fn no_cut_at_any_event_finds_it_wrong_and_every_way_out_is_taken() {
     assert!(never.is_empty(), "{never:?}");
 }
 
+/// Runs in which the system stored over all that a strand had, or somebody read a line whose tag another
+/// reader had sent down.
+#[test]
+fn runs_that_once_went_wrong_do_not() {
+    for (name, order, seed) in [
+        ("few identifiers", Order::Paper, 1_753_671_179_675_504),
+        ("few entries", Order::Paper, 126_717),
+        ("few entries", Order::Reads, 744_399),
+    ] {
+        let machine = MACHINES.iter().find(|machine| machine.name == name);
+        ran(machine.expect("it is listed"), order, seed, None);
+    }
+}
+
 #[test]
 fn every_planted_bug_is_found() {
     let mut missed = Vec::new();
