@@ -177,7 +177,8 @@ def test_benchmarks_have_their_schemas(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(bench_cuts, "CASES", (cut,))
     cuts = benchmark(written, "cuts", "--cuts", "2", "--repeat", "1")
     check("bench-cuts", cuts)
-    assert cuts["cases"][0]["at"] > 0 and cuts["cases"][0]["thousand_runs"] > 1
+    # What a further cut costs is a difference of two times: so short a run's is noise.
+    assert cuts["cases"][0]["at"] > 0 and cuts["cases"][0]["first_runs"] > 0
     transfers = bench_check.Case("transfers", "bench/transfers.c", ("12", "10"))
     monkeypatch.setattr(bench_check, "CASES", (transfers,))
     checked = benchmark(written, "check", "--cuts", "2")
