@@ -23,7 +23,7 @@ from typing import Annotated, Any, TypedDict, get_type_hints
 
 import typer
 
-from perdure import PerdureError, completion, outputs
+from perdure import PerdureError, api, completion, outputs
 
 
 class Engine(str, Enum):
@@ -126,7 +126,7 @@ StopAfterOption = Annotated[
 EngineOption = Annotated[
     Engine, typer.Option("--engine", help="Interpreted fast, compiled where hot, or plainly.")
 ]
-DEFAULT_ENGINE = Engine.compiled
+DEFAULT_ENGINE = Engine(api.ENGINE)
 ProbeCutsOption = Annotated[
     bool,
     typer.Option(

@@ -102,7 +102,7 @@ def test_the_engines_agree_on_everything(
     fast, plain = run("fast"), run("plain")
     assert fast == plain
     assert run("compiled") == fast
-    # Which these are too short for, but for:
+    # These are too short for it to compile anything; this one does at once.
     assert run("eager") == fast
     # Nor does the fast engine differ from itself.
     assert run("fast") == fast
