@@ -3,11 +3,12 @@
 
 use std::ops::Range;
 
+use twox_hash::XxHash3_64;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The checksum that seals records and log blocks.
 pub fn checksum(bytes: &[u8]) -> u64 {
-    xxhash_rust::xxh3::xxh3_64_with_seed(bytes, 0x7065_7264_7572_6531)
+    XxHash3_64::oneshot_with_seed(0x7065_7264_7572_6531, bytes)
 }
 
 /// The word of eight bytes that has so many before it.

@@ -279,7 +279,8 @@ impl<'a> Surviving<'a> {
     #[inline]
     pub fn write_line(&mut self, line: LineNumber, new: &Line) -> Result<(), Interrupted> {
         let address = line.wrapping_mul(LINE_BYTES as u64);
-        if self.fails_at.is_some() || line >= self.arena.len() / LINE_BYTES as u64 {
+        let fails = matches!(&self.fails_at, Some((step, _)) if *step == self.steps);
+        if fails || line >= self.arena.len() / LINE_BYTES as u64 {
             return self.write(address, &new.0);
         }
         self.steps += 1;

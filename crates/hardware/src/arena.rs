@@ -9,6 +9,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use twox_hash::XxHash3_128;
+
 use crate::line::{LINE_BYTES, Line, cut_at, is_same};
 use crate::pages::Pages;
 pub use crate::pages::{PAGE_BYTES, bytes_in_use};
@@ -26,7 +28,7 @@ impl Digest {
         if is_same(line, &Line::ZERO.0) {
             return 0;
         }
-        xxhash_rust::xxh3::xxh3_128_with_seed(line, address.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        XxHash3_128::oneshot_with_seed(address.wrapping_mul(0x9e37_79b9_7f4a_7c15), line)
     }
 
     /// The digest after one line changed.

@@ -5,7 +5,7 @@
 //! the bytes take, and mostly in its own caches. Two lines have the same seal once in 2^64. Where devices
 //! change bytes of a line that has left, the bytes themselves are kept.
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 use crate::arena::Arena;
 use crate::line::{LINE_BYTES, Line, LineNumber};
@@ -24,7 +24,7 @@ pub(crate) enum Shadow {
 /// The seal of a line's bytes, which is not 0.
 #[inline]
 fn seal(address: u64, bytes: &Line) -> u64 {
-    xxh3_64_with_seed(&bytes.0, address).max(1)
+    XxHash3_64::oneshot_with_seed(address, &bytes.0).max(1)
 }
 
 impl Shadow {

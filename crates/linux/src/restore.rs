@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use crate::address_space::{AddressSpace, Spaces};
 use crate::arena::Arena;
@@ -178,7 +178,7 @@ pub(crate) fn sections(bytes: &[u8]) -> Result<[&[u8]; SECTIONS], RestoreError> 
         .filter(|&length| length >= BODY);
     let all = all.and_then(|length| bytes.get(..length));
     let all = all.ok_or(RestoreError::Length(bytes.len() as u64, length))?;
-    if word_at(bytes, 24) != Some(xxh3_64(&all[LINE..])) {
+    if word_at(bytes, 24) != Some(XxHash3_64::oneshot(&all[LINE..])) {
         return Err(RestoreError::Checksum);
     }
     let mut sections: [&[u8]; SECTIONS] = [&[]; SECTIONS];

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use crate::address_space::AddressSpace;
 use crate::frames::Frames;
@@ -213,7 +213,7 @@ pub(crate) fn assemble(out: &mut Vec<u8>, mut append: impl FnMut(usize, &mut Vec
         out[at..at + 8].copy_from_slice(&offset.to_le_bytes());
         out[at + 8..at + 16].copy_from_slice(&length.to_le_bytes());
     }
-    let checksum = xxh3_64(&out[LINE..]);
+    let checksum = XxHash3_64::oneshot(&out[LINE..]);
     let length = out.len() as u64;
     out[..8].copy_from_slice(MAGIC);
     out[8..12].copy_from_slice(&VERSION.to_le_bytes());

@@ -507,7 +507,7 @@ impl Configuration {
     /// preset's name does not count.
     pub fn hash(&self) -> String {
         let text = format!("timing = {TIMING}\n{}", self.to_toml());
-        format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
+        format!("{:016x}", twox_hash::XxHash3_64::oneshot(text.as_bytes()))
     }
 
     /// Every key with its value and what is known of it, for `perdure config`.

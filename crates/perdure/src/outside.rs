@@ -13,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 
 use perdure_linux::{Bytes, PAGE_BYTES, Release, Spool};
-use xxhash_rust::xxh3::Xxh3;
+use twox_hash::XxHash3_128;
 
 /// Bytes of a stream that are kept as one piece.
 const PIECE_BYTES: usize = 64 << 10;
@@ -24,7 +24,7 @@ pub struct Stream {
     pieces: Vec<Bytes>,
     rest: Vec<u8>,
     length: u64,
-    digest: Box<Xxh3>,
+    digest: Box<XxHash3_128>,
     /// Only its length and digest are wanted.
     forgets: bool,
 }
@@ -42,12 +42,12 @@ impl Stream {
 
     /// Of all bytes, in their order.
     pub fn digest(&self) -> u128 {
-        self.digest.digest128()
+        self.digest.finish_128()
     }
 
     fn append(&mut self, spool: &Spool, bytes: &[u8]) -> io::Result<()> {
         self.length += bytes.len() as u64;
-        self.digest.update(bytes);
+        self.digest.write(bytes);
         if self.forgets {
             return Ok(());
         }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use perdure_linux::{HostView, Shown};
 
@@ -59,9 +59,9 @@ impl Named {
             everything.extend_from_slice(&one.digest.to_le_bytes());
         }
         shown.sort_by_key(|one| one.weight);
-        let key = |one: &Shown| xxh3_64(one.name.as_bytes()) as u16;
+        let key = |one: &Shown| XxHash3_64::oneshot(one.name.as_bytes()) as u16;
         let reads = Reads {
-            all: xxh3_64(&everything),
+            all: XxHash3_64::oneshot(&everything),
             some: (shown.iter().take(NAMED))
                 .map(|one| (key(one), one.digest as u16))
                 .collect(),

@@ -8,6 +8,7 @@ use perdure_hardware::statistics::Statistics;
 use perdure_linux::FatalSignal;
 use perdure_riscv::{Instruction, Operation};
 use serde_json::{Map, Value, json};
+use twox_hash::XxHash3_128;
 
 use crate::context::SavedAt;
 use crate::error::Error;
@@ -22,29 +23,29 @@ pub fn state_hash<D: Design, S: Source>(machine: &Machine<D, S>) -> String {
     let Digest(memory) = machine
         .hardware
         .coherent_digest(&machine.design, &machine.layout.protected());
-    let mut hasher = xxhash_rust::xxh3::Xxh3::new();
-    hasher.update(&memory.to_le_bytes());
+    let mut hasher = XxHash3_128::new();
+    hasher.write(&memory.to_le_bytes());
     if let Some((addresses, _)) = machine.kernel().pools() {
         let Digest(pools) = (machine.hardware).coherent_digest(&machine.design, &addresses);
-        hasher.update(&pools.to_le_bytes());
+        hasher.write(&pools.to_le_bytes());
     }
     for context in machine.contexts() {
-        hasher.update(&context.encode(SavedAt::default()));
+        hasher.write(&context.encode(SavedAt::default()));
     }
     for hart in 0..machine.hardware.cores.len() {
-        hasher.update(&machine.clock(hart).to_le_bytes());
+        hasher.write(&machine.clock(hart).to_le_bytes());
     }
     for ((program, descriptor), stream) in &machine.outside.streams {
         let place = u64::from(*program) << 8 | u64::from(*descriptor);
-        hasher.update(&place.to_le_bytes());
-        hasher.update(&stream.len().to_le_bytes());
-        hasher.update(&stream.digest().to_le_bytes());
+        hasher.write(&place.to_le_bytes());
+        hasher.write(&stream.len().to_le_bytes());
+        hasher.write(&stream.digest().to_le_bytes());
     }
     let status = machine
         .ended()
         .map_or(i32::MIN, |ended| ended.report.status);
-    hasher.update(&status.to_le_bytes());
-    format!("{:032x}", hasher.digest128())
+    hasher.write(&status.to_le_bytes());
+    format!("{:032x}", hasher.finish_128())
 }
 
 /// Everything about a finished run.

@@ -92,7 +92,7 @@ impl Token {
 pub(crate) fn sealed(prefix: &str, said: &impl Serialize) -> String {
     let json = serde_json::to_vec(said).expect("plain data");
     let packed = miniz_oxide::deflate::compress_to_vec(&json, 9);
-    let mut bytes = (xxhash_rust::xxh3::xxh3_64(&packed) as u32)
+    let mut bytes = (twox_hash::XxHash3_64::oneshot(&packed) as u32)
         .to_le_bytes()
         .to_vec();
     bytes.extend_from_slice(&packed);
@@ -116,7 +116,7 @@ pub(crate) fn unsealed<T: DeserializeOwned>(prefix: &str, text: &str) -> Result<
     let (seal, packed) = bytes
         .split_first_chunk::<4>()
         .ok_or_else(|| damaged("it is too short"))?;
-    if u32::from_le_bytes(*seal) != xxhash_rust::xxh3::xxh3_64(packed) as u32 {
+    if u32::from_le_bytes(*seal) != twox_hash::XxHash3_64::oneshot(packed) as u32 {
         return Err(damaged("its checksum is wrong"));
     }
     let json = miniz_oxide::inflate::decompress_to_vec_with_limit(packed, LONGEST)

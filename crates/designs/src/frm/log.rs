@@ -20,9 +20,9 @@
 
 use std::ops::Range;
 
-use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
+use perdure_hardware::line::{LINE_BYTES, LineNumber};
 
-use crate::bytes::checksum;
+use crate::bytes::{checksum, word};
 use crate::surviving::{Corruption, Surviving};
 
 /// Bytes of a record's slot. Slots never cross rows.
@@ -44,7 +44,7 @@ pub struct Record {
     /// The line.
     pub line: LineNumber,
     /// Its bytes before.
-    pub old: Line,
+    pub old: [u8; LINE_BYTES],
 }
 
 impl Record {
@@ -61,17 +61,17 @@ impl Record {
         for (place, number) in slot.chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
-        slot[OLD_AT..OLD_AT + LINE_BYTES].copy_from_slice(&self.old.0);
+        slot[OLD_AT..OLD_AT + LINE_BYTES].copy_from_slice(&self.old);
         let seal = checksum(&slot[..SEAL_AT]);
         slot[SEAL_AT..].copy_from_slice(&seal.to_le_bytes());
         slot
     }
 
     /// The record, if its bytes are whole. `ignore_checksum` is a planted bug.
+    #[inline(always)]
     pub fn decode(slot: &[u8], ignore_checksum: bool) -> Option<Self> {
         let slot: &[u8; SLOT_BYTES] = slot.try_into().ok()?;
-        let number =
-            |at: usize| u64::from_le_bytes(std::array::from_fn(|offset| slot[at + offset]));
+        let number = |at: usize| word(slot, at / 8);
         if number(0) != MAGIC || (number(SEAL_AT) != checksum(&slot[..SEAL_AT]) && !ignore_checksum)
         {
             return None;
@@ -81,7 +81,7 @@ impl Record {
             index: number(16),
             durable_below: number(24),
             line: number(32),
-            old: Line(std::array::from_fn(|offset| slot[OLD_AT + offset])),
+            old: *slot[OLD_AT..].first_chunk().expect("a line"),
         })
     }
 }
@@ -156,6 +156,7 @@ impl Log {
     }
 
     /// The record of that index and generation, if it is there and whole.
+    #[inline(always)]
     pub fn record(
         &self,
         image: &Surviving,
@@ -167,6 +168,7 @@ impl Log {
     }
 
     /// Whatever whole record is there. `ignore_checksum` is a planted bug.
+    #[inline(always)]
     pub fn any_record(
         &self,
         image: &Surviving,
@@ -192,7 +194,7 @@ mod tests {
             index: 3,
             durable_below: 2,
             line: 1 << 40,
-            old: Line(std::array::from_fn(|at| at as u8)),
+            old: std::array::from_fn(|at| at as u8),
         };
         let slot = record.encode();
         assert_eq!(Record::decode(&slot, false), Some(record));

@@ -277,7 +277,7 @@ impl Frm {
             index,
             durable_below: self.buffer.oldest_logging().unwrap_or(index),
             line,
-            old: pending.old,
+            old: pending.old.0,
         };
         if self.flaws.modifies_before_log {
             write_home(hardware, line, &pending.bytes, pending.traffic, now);

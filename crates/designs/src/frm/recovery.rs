@@ -15,7 +15,7 @@
 //! one was known to be durable, or that stands further behind it than the *window*, the number of
 //! records that may be on their way at once, reaches.
 
-use perdure_hardware::line::LINE_BYTES;
+use perdure_hardware::line::{LINE_BYTES, Line};
 
 use super::bugs::Flaws;
 use super::log::{Log, Record};
@@ -137,7 +137,7 @@ fn undo<'a>(
             }
             .into());
         }
-        image.write_line(record.line, &record.old)?;
+        image.write_line(record.line, &Line(record.old))?;
     }
     Ok(())
 }

@@ -48,9 +48,10 @@ pub const fn entries_per_block(block_bytes: usize) -> usize {
     (block_bytes - HEADER_BYTES) / ENTRY_BYTES
 }
 
-/// An undo entry: `line` held `bytes` from the end of ValidFrom until it changed in ValidTill.
+/// An undo entry: `line` held `bytes` from the end of ValidFrom until it changed in ValidTill. In a block
+/// that is read, they are where they lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct Entry<Bytes = Line> {
     /// The line.
     pub line: LineNumber,
     /// First epoch at whose end the line held these bytes.
@@ -58,7 +59,7 @@ pub struct Entry {
     /// First epoch at whose end it no longer did.
     pub valid_till: u64,
     /// The bytes.
-    pub bytes: Line,
+    pub bytes: Bytes,
 }
 
 /// Shows the old bytes of a line that wait in an undo buffer.
@@ -70,7 +71,7 @@ pub fn show_entries(buffer: &[Entry], line: LineNumber, show: &mut dyn FnMut(Str
     }
 }
 
-impl Entry {
+impl<Bytes> Entry<Bytes> {
     /// True if going back to the end of `epoch` needs these bytes.
     pub fn covers(&self, epoch: u64) -> bool {
         self.valid_from <= epoch && epoch < self.valid_till
@@ -182,6 +183,26 @@ impl<'a> Block<'a> {
         })
     }
 
+    /// A copy of it in a buffer that is used again and again.
+    pub fn copied_to<'b>(&self, buffer: &'b mut Vec<u8>) -> Block<'b> {
+        buffer.clear();
+        buffer.extend_from_slice(&self.bytes);
+        Block {
+            bytes: Cow::Borrowed(buffer),
+            count: self.count,
+            header: self.header,
+        }
+    }
+
+    /// The same, of which nothing is borrowed.
+    pub fn into_owned(self) -> Block<'static> {
+        Block {
+            bytes: Cow::Owned(self.bytes.into_owned()),
+            count: self.count,
+            header: self.header,
+        }
+    }
+
     /// Its entries, oldest first. Epochs are counted back from the header's SystemEID, itself the
     /// newest one, no newer than `newest`, with those low 32 bits.
     #[inline]
@@ -189,7 +210,7 @@ impl<'a> Block<'a> {
         &self,
         ids: EpochIds,
         newest: u64,
-    ) -> impl DoubleEndedIterator<Item = Entry> + use<'_> {
+    ) -> impl DoubleEndedIterator<Item = Entry<&[u8; LINE_BYTES]>> + Clone {
         let system =
             newest.wrapping_sub(newest.wrapping_sub(u64::from(self.header.system)) & 0xffff_ffff);
         self.bytes[HEADER_BYTES..][..self.count * ENTRY_BYTES]
@@ -202,7 +223,7 @@ impl<'a> Block<'a> {
                     line: word >> 16,
                     valid_from: ids.epoch(word >> 8 & 0xff, valid_till),
                     valid_till,
-                    bytes: Line(line.try_into().expect("a line")),
+                    bytes: line.try_into().expect("a line"),
                 }
             })
     }
@@ -389,6 +410,16 @@ impl Space {
 mod tests {
     use super::*;
 
+    fn entries_of(block: &Block, ids: EpochIds, newest: u64) -> Vec<Entry> {
+        let entries = block.entries(ids, newest).map(|entry| Entry {
+            line: entry.line,
+            valid_from: entry.valid_from,
+            valid_till: entry.valid_till,
+            bytes: Line(*entry.bytes),
+        });
+        entries.collect()
+    }
+
     #[test]
     fn a_block_comes_back_as_written_or_not_at_all() {
         let ids = EpochIds::new(4);
@@ -411,7 +442,7 @@ mod tests {
         let bytes = encode(header, &entries, ids, 2048, 2048);
         let block = Block::decode(&bytes, false).unwrap();
         assert_eq!(block.header, header);
-        assert_eq!(block.entries(ids, 40).collect::<Vec<_>>(), entries);
+        assert_eq!(entries_of(&block, ids, 40), entries);
         for at in 0..2048 {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
@@ -446,7 +477,7 @@ mod tests {
             let mut slot = vec![0xa5; 2048];
             slot[..written.len()].copy_from_slice(&written);
             let block = Block::decode(&slot, false).unwrap();
-            assert_eq!(block.entries(ids, 9).collect::<Vec<_>>(), entries);
+            assert_eq!(entries_of(&block, ids, 9), entries);
             for at in 0..written.len() {
                 slot[at] ^= 1;
                 assert!(Block::decode(&slot, false).is_none(), "byte {at}");

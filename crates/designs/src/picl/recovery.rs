@@ -17,7 +17,7 @@
 //! durable, or the second one behind it, shows that it was damaged. Damage to the newest durable block,
 //! or to two in a row behind the record, passes for the end.
 
-use perdure_hardware::line::{LINE_BYTES, LineNumber};
+use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 
 use super::bugs::Flaws;
 use super::epoch_id::EpochIds;
@@ -82,7 +82,7 @@ impl Log {
         Ok(block.filter(|block| block.header.sequence == sequence || stale_is_fine))
     }
 
-    fn covers(&self, entry: &Entry, epoch: u64) -> bool {
+    fn covers<Bytes>(&self, entry: &Entry<Bytes>, epoch: u64) -> bool {
         if self.flaws.compares_plain_epochs {
             let tag = |epoch| self.ids.tag(epoch);
             return tag(entry.valid_from) <= tag(epoch) && tag(epoch) < tag(entry.valid_till);
@@ -139,6 +139,36 @@ impl Log {
         Ok(!behind.header.follows_unfinished
             || self.is_there(image, second, sequence + 2)?.is_some())
     }
+
+    /// Writes back the entries of a block that cover PersistedEID, the oldest of them last.
+    fn apply(
+        &self,
+        image: &mut Surviving,
+        block: &Block,
+        persisted: u64,
+        block_address: u64,
+    ) -> Result<(), Interrupted> {
+        // Epoch numbers in blocks have 32 bits; nothing in the log is that far from PersistedEID.
+        let entries = block.entries(self.ids, persisted + (1 << 31));
+        let covering = entries.filter(|entry| self.covers(entry, persisted));
+        for entry in covering.clone() {
+            image.prefetch(entry.line.wrapping_mul(LINE_BYTES as u64));
+        }
+        let mut write_back = |entry: Entry<&[u8; LINE_BYTES]>| {
+            address_of(entry.line)
+                .filter(|address| self.layout.protected().contains(address))
+                .ok_or(Corruption {
+                    what: "log: an entry for a line outside memory",
+                    address: block_address,
+                })?;
+            image.write_line(entry.line, &Line(*entry.bytes))
+        };
+        if self.flaws.scans_log_forward {
+            covering.clone().try_for_each(&mut write_back)
+        } else {
+            covering.rev().try_for_each(&mut write_back)
+        }
+    }
 }
 
 /// Recovers. See the module's documentation.
@@ -147,35 +177,27 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
     let record = Record::read(image, false)?;
     let log = Log::open(boot, flaws)?;
     let persisted = record.persisted;
-    // Epoch numbers in blocks have 32 bits; nothing in the log is that far from PersistedEID.
-    let newest = persisted + (1 << 31);
     let (mut slot, end) = log.tail(image, &record)?;
-    let mut forward = Vec::new();
 
     record.write_both(image)?;
-    let mut covering: Vec<Entry> = Vec::new();
+    let mut block_bytes = Vec::new();
+    let mut forward = Vec::new();
     for sequence in (record.oldest_needed..end).rev() {
         let address = log.address(slot)?;
         let block = log.block(image, slot, sequence)?.ok_or(Corruption {
             what: "log: a block that had been durable is damaged",
             address,
         })?;
-        let predecessor = block.header.predecessor;
-        covering.clear();
-        covering.extend(
-            block
-                .entries(log.ids, newest)
-                .filter(|entry| log.covers(entry, persisted)),
-        );
+        slot = block.header.predecessor;
         if flaws.scans_log_forward {
-            forward.push(covering.clone());
+            forward.push((address, block.into_owned()));
         } else {
-            apply(image, &log.layout, covering.iter().rev(), address)?;
+            let block = block.copied_to(&mut block_bytes);
+            log.apply(image, &block, persisted, address)?;
         }
-        slot = predecessor;
     }
-    for covering in forward.iter().rev() {
-        apply(image, &log.layout, covering.iter(), 0)?;
+    for (address, block) in forward.iter().rev() {
+        log.apply(image, block, persisted, *address)?;
     }
 
     let empty = Record {
@@ -188,27 +210,6 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
     };
     empty.write_both(image)?;
     Ok(Recovered::at(persisted))
-}
-
-fn apply<'a>(
-    image: &mut Surviving,
-    layout: &Layout,
-    entries: impl Iterator<Item = &'a Entry> + Clone,
-    block_address: u64,
-) -> Result<(), Interrupted> {
-    for entry in entries.clone() {
-        image.prefetch(entry.line.wrapping_mul(LINE_BYTES as u64));
-    }
-    for entry in entries {
-        address_of(entry.line)
-            .filter(|address| layout.protected().contains(address))
-            .ok_or(Corruption {
-                what: "log: an entry for a line outside memory",
-                address: block_address,
-            })?;
-        image.write_line(entry.line, &entry.bytes)?;
-    }
-    Ok(())
 }
 
 fn address_of(line: LineNumber) -> Option<u64> {

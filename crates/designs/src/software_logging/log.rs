@@ -57,7 +57,7 @@ impl SoftwareLogging {
             index,
             durable_below,
             line,
-            old: *old,
+            old: old.0,
         };
         let slot = if self.flaws.slot_counter_wraps {
             index % 128

@@ -115,7 +115,7 @@ fn read_log_modify() {
     assert_eq!(x.rig.design.phase(), "executing, undo records in flight");
     let record = x.slot(0).expect("the controller has it");
     assert_eq!((record.generation, record.index), (0, 0));
-    assert_eq!((record.line, record.old.0), (x.line(A), [0; 64]));
+    assert_eq!((record.line, record.old), (x.line(A), [0; 64]));
     assert_eq!(x.home(A), 0, "not before the record is durable");
     let record_durable = x.rig.hardware.memory.quiet_at();
 
@@ -135,7 +135,7 @@ fn read_log_modify() {
     let go_on = x.rig.end_epoch_without_contexts(Urgency::Routine);
     assert_eq!(x.rig.hardware.statistics.flush_lines, 1);
     let record = x.slot(1).expect("the controller has it");
-    assert_eq!((record.line, record.old.0), (x.line(B), [0; 64]));
+    assert_eq!((record.line, record.old), (x.line(B), [0; 64]));
     assert_eq!((x.home(A), x.home(B)), (0xa1, 0xb1));
     assert_eq!(x.commits(), [(1, 1), (1, 1)]);
     let mut seen = [false; 2];
@@ -164,8 +164,8 @@ fn a_line_evicted_twice_has_two_records() {
     x.evict(A);
     x.rig.settle();
     let [first, second] = [0, 1].map(|index| x.slot(index).expect("it is durable"));
-    assert_eq!((first.line, first.old.0), (x.line(A), [0; 64]));
-    assert_eq!((second.line, second.old.0), (x.line(A), [0xa1; 64]));
+    assert_eq!((first.line, first.old), (x.line(A), [0; 64]));
+    assert_eq!((second.line, second.old), (x.line(A), [0xa1; 64]));
     assert_eq!(second.durable_below, 1);
     assert_eq!(x.home(A), 0xa2);
     let now = x.rig.now();
@@ -189,7 +189,7 @@ fn an_eviction_merges_with_a_pending_one() {
     let end = x.rig.settle();
     assert_eq!(x.home(A), 0xa2);
     let record = x.slot(0).expect("it is durable");
-    assert_eq!((record.line, record.old.0), (x.line(A), [0; 64]));
+    assert_eq!((record.line, record.old), (x.line(A), [0; 64]));
     assert_eq!(x.slot(1), None);
     assert!(end > start);
     assert_eq!(x.recovered(end, 0), (0, 0, 0));

@@ -146,7 +146,7 @@ impl Example {
             let entries = block
                 .entries(ids, self.rig.design.executing_epoch())
                 .map(|entry| {
-                    let data = self.name(entry.line, entry.bytes.0[0]);
+                    let data = self.name(entry.line, entry.bytes[0]);
                     (data, entry.valid_from, entry.valid_till)
                 });
             blocks.push(entries.collect());

@@ -77,7 +77,7 @@ impl Example {
             record.generation,
             record.index,
             record.line - first,
-            record.old.0[0],
+            record.old[0],
         ))
     }
 

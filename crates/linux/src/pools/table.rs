@@ -17,7 +17,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use crate::machine::PAGE_BYTES;
 
@@ -167,7 +167,7 @@ impl Area {
         }
         let bytes = (out.len() + CHECKSUM_BYTES) as u64;
         out[8..16].copy_from_slice(&bytes.to_le_bytes());
-        let checksum = xxh3_64(&out);
+        let checksum = XxHash3_64::oneshot(&out);
         out.extend(checksum.to_le_bytes());
         out
     }
@@ -175,7 +175,7 @@ impl Area {
     /// The table that bytes are, if they are one.
     fn decode(&self, bytes: &[u8]) -> Option<Table> {
         let (body, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>()?;
-        if xxh3_64(body) != u64::from_le_bytes(*checksum) {
+        if XxHash3_64::oneshot(body) != u64::from_le_bytes(*checksum) {
             return None;
         }
         let mut table = Table {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{self as unix, CWD, Dir, FileType, Mode, OFlags};
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use crate::configuration::{Configuration, CpuCache, WORK_DIRECTORY};
 use crate::inspect::ProgramFile;
@@ -332,17 +332,19 @@ impl HostView {
                 };
                 for fact in facts {
                     let (weight, bytes) = match &fact.found {
-                        HostFinding::Contents(Some(bytes)) => (0, xxh3_64(bytes)),
+                        HostFinding::Contents(Some(bytes)) => (0, XxHash3_64::oneshot(bytes)),
                         HostFinding::Contents(None) | HostFinding::Node(None) => (3, 0),
-                        HostFinding::Listing(names) => (1, xxh3_64(names.join("/").as_bytes())),
+                        HostFinding::Listing(names) => {
+                            (1, XxHash3_64::oneshot(names.join("/").as_bytes()))
+                        }
                         HostFinding::Node(Some(node)) => {
-                            (2, xxh3_64(format!("{node:?}").as_bytes()))
+                            (2, XxHash3_64::oneshot(format!("{node:?}").as_bytes()))
                         }
                     };
                     shown.weight = shown.weight.min(weight);
                     shown.is_there |= weight < 3;
                     let parts = [shown.digest, u64::from(weight), bytes];
-                    shown.digest = xxh3_64(&parts.map(u64::to_le_bytes).concat());
+                    shown.digest = XxHash3_64::oneshot(&parts.map(u64::to_le_bytes).concat());
                 }
                 shown
             })

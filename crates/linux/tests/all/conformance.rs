@@ -432,7 +432,7 @@ fn tree(directory: &Path) -> Vec<String> {
                 waiting.push(path);
             } else {
                 let bytes = std::fs::read(&path).expect("a file");
-                let hash = xxhash_rust::xxh3::xxh3_64(&bytes);
+                let hash = twox_hash::XxHash3_64::oneshot(&bytes);
                 let mode = metadata.permissions().mode() & 0o700;
                 lines.push(format!(
                     "{shown} {} bytes {hash:x} mode {mode:o}",

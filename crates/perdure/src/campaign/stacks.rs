@@ -10,7 +10,7 @@ use perdure_hardware::line::{LINE_BYTES, line_of};
 use perdure_hardware::policy::Policy;
 use perdure_linux::{Kernel, PAGE_BYTES, SpaceId};
 use perdure_riscv::Access;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::survey::Persisting;
 use crate::call_stack;
@@ -47,7 +47,7 @@ fn stack<D: Design>(machine: &Machine<D>, hart: usize) -> Option<u64> {
     };
     let places = call_stack::of(&context.hart, &memory).into_iter();
     let places: Vec<u8> = places.flat_map(u64::to_le_bytes).collect();
-    Some(xxh3_64(&places))
+    Some(XxHash3_64::oneshot(&places))
 }
 
 /// What a program has in memory.

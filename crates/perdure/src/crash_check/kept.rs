@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::done::Done;
 use super::uncut::Surveyed;
@@ -77,7 +77,7 @@ fn subject_of(asked: &Asked, surveyed: &Surveyed) -> Result<Vec<(String, String)
     }
     for program in programs {
         let bytes = std::fs::read(program).unwrap_or_default();
-        let digest = format!("{:016x}", xxh3_64(&bytes));
+        let digest = format!("{:016x}", XxHash3_64::oneshot(&bytes));
         subject.push((format!("the content of {program}"), digest));
     }
     let run = format!("{:016x}", surveyed.digest());
@@ -113,7 +113,8 @@ impl Keeper {
     fn read(&self, bytes: &[u8]) -> Result<Done, Error> {
         let name = self.path.display();
         let content = bytes.get(HEAD_BYTES..).filter(|content| {
-            bytes.starts_with(MAGIC) && bytes[8..HEAD_BYTES] == xxh3_64(content).to_le_bytes()
+            bytes.starts_with(MAGIC)
+                && bytes[8..HEAD_BYTES] == XxHash3_64::oneshot(content).to_le_bytes()
         });
         let kept: Option<(Kept<()>, &[u8])> =
             content.and_then(|content| postcard::take_from_bytes(content).ok());
@@ -168,7 +169,7 @@ impl Keeper {
         let folder = self.path.parent().filter(|folder| folder != &Path::new(""));
         let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
         file.write_all(MAGIC)?;
-        file.write_all(&xxh3_64(content).to_le_bytes())?;
+        file.write_all(&XxHash3_64::oneshot(content).to_le_bytes())?;
         file.write_all(content)?;
         file.as_file().sync_all()?;
         file.persist(&self.path).map_err(|error| error.error)?;

@@ -234,7 +234,7 @@ fn given(
         .filter(|(which, _)| **which != Which::Recovery);
     let digests = lookers.map(|(_, program)| {
         let bytes = std::fs::read(&program.path).ok();
-        let digest = bytes.map(|bytes| xxhash_rust::xxh3::xxh3_64(&bytes) as u32);
+        let digest = bytes.map(|bytes| twox_hash::XxHash3_64::oneshot(&bytes) as u32);
         (format!("the program {}", program.path.display()), digest)
     });
     request.iter().cloned().chain(digests).collect()

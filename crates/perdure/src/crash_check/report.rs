@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use perdure_linux::pools::{Pool, surviving};
 use serde_json::{Value, json};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::campaign::words;
 use super::cause::{Cause, Defect, Involved, WORD};
@@ -193,7 +193,7 @@ fn bug(cause: &Cause, (points, symptoms): (u64, &BTreeSet<&String>), pools: &[Po
     }
     let name = json!([defect_name(cause.defect), functions]).to_string();
     json!({
-        "id": format!("{:016x}", xxh3_64(name.as_bytes())),
+        "id": format!("{:016x}", XxHash3_64::oneshot(name.as_bytes())),
         "defect": defect_name(cause.defect),
         "symptom": cause.wrong.symptom(),
         "detail": detail(&cause.wrong, pools),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use perdure_linux::Program;
 use perdure_linux::pools::PoolSource;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::orders::Episode;
 use super::parts::{Parts, Types};
@@ -178,7 +178,7 @@ impl Surveyed {
         let counts = [self.life.instructions, recorder.stores, recorder.flushes];
         let points = self.points.iter().map(|(_, stack)| *stack);
         let numbers = counts.into_iter().chain(points);
-        xxh3_64(&numbers.flat_map(u64::to_le_bytes).collect::<Vec<_>>())
+        XxHash3_64::oneshot(&numbers.flat_map(u64::to_le_bytes).collect::<Vec<_>>())
     }
 }
 
@@ -291,7 +291,7 @@ fn look_at_mappings(machine: &Functional, mapped: &mut Mapped) {
 pub fn stack_digest(machine: &Functional) -> u64 {
     let stack = call_stack::of(machine.registers(), machine).into_iter();
     let bytes: Vec<u8> = stack.flat_map(u64::to_le_bytes).collect();
-    xxh3_64(&bytes)
+    XxHash3_64::oneshot(&bytes)
 }
 
 impl Following {

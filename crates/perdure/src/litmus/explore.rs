@@ -14,7 +14,7 @@ mod states;
 
 use std::collections::{BTreeSet, HashSet};
 
-use xxhash_rust::xxh3::xxh3_128;
+use twox_hash::XxHash3_128;
 
 use super::cut::{Cut, Stored};
 use super::model::{Left, Rules};
@@ -127,7 +127,7 @@ pub fn explore(test: &Test, rules: &Rules) -> Result<Explored, TooLarge> {
         explorer.forget(&mut state);
         bytes.clear();
         explorer.write(&state, &mut bytes);
-        if !seen.insert(xxh3_128(&bytes)) {
+        if !seen.insert(XxHash3_128::oneshot(&bytes)) {
             continue;
         }
         if seen.len() > STATES {

@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use xxhash_rust::xxh3::xxh3_128;
+use twox_hash::XxHash3_128;
 
 use super::explore::{Explored, STATES, TooLarge};
 use super::model::Kind;
@@ -85,7 +85,7 @@ pub fn explore(test: &Test, rules: &Groups) -> Result<Explored, TooLarge> {
         explorer.settle(&mut state);
         bytes.clear();
         explorer.write(&state, &mut bytes);
-        if !seen.insert(xxh3_128(&bytes)) {
+        if !seen.insert(XxHash3_128::oneshot(&bytes)) {
             continue;
         }
         if seen.len() > STATES {

@@ -17,7 +17,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use xxhash_rust::xxh3::xxh3_128;
+use twox_hash::XxHash3_128;
 
 use super::explore::{Explored, STATES, TooLarge};
 use super::model::Kind;
@@ -147,7 +147,7 @@ pub fn explore(test: &Test, rules: &Buffers) -> Result<Explored, TooLarge> {
             machine.issue(&mut state, thread);
         }
         machine.forget(&mut state);
-        if !seen.insert(xxh3_128(&state.bytes())) {
+        if !seen.insert(XxHash3_128::oneshot(&state.bytes())) {
             continue;
         }
         if seen.len() > STATES {
@@ -366,7 +366,7 @@ impl Machine<'_> {
     fn cut(&mut self, state: &State) {
         let mut bytes = Vec::new();
         state.write_queues(&mut bytes);
-        if !self.looked_at.insert(xxh3_128(&bytes)) {
+        if !self.looked_at.insert(XxHash3_128::oneshot(&bytes)) {
             return;
         }
         let mut found = vec![Contents::default()];

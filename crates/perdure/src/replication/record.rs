@@ -10,9 +10,12 @@
 //!
 //! Numbers are little-endian, checksums XXH3 (`perdure_designs::bytes::checksum`'s).
 
+use std::hash::Hasher as _;
+
 use perdure_designs::bytes::{checksum, decoded, encoded};
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_64;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Most bytes of a payload.
@@ -143,7 +146,7 @@ impl Seal {
 
 /// A running checksum of the bytes between two seals.
 #[derive(Clone, Default)]
-pub struct Sum(xxhash_rust::xxh3::Xxh3);
+pub struct Sum(XxHash3_64);
 
 impl std::fmt::Debug for Sum {
     fn fmt(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
@@ -154,12 +157,12 @@ impl std::fmt::Debug for Sum {
 impl Sum {
     /// Adds a payload.
     pub fn add(&mut self, payload: &[u8]) {
-        self.0.update(payload);
+        self.0.write(payload);
     }
 
     /// The checksum so far.
     pub fn value(&self) -> u64 {
-        self.0.digest()
+        self.0.finish()
     }
 }
 

@@ -3,6 +3,7 @@
 //! Always true here: what a run is given of the host (programs, standard input, pools, the output to expect)
 //! is read once, and a digest of it is kept for tokens.
 
+use std::hash::Hasher as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use perdure_designs::Design;
 use perdure_linux::pools::PoolSource;
 use perdure_linux::{Mount, Program, Repeat, WORK_DIRECTORY};
 use perdure_riscv::fast::Pace;
-use xxhash_rust::xxh3::Xxh3;
+use twox_hash::XxHash3_64;
 
 use super::Request;
 use crate::check::{self, Check};
@@ -71,7 +72,7 @@ impl Prepared {
 }
 
 fn digest_of(bytes: &[u8]) -> u32 {
-    xxhash_rust::xxh3::xxh3_64(bytes) as u32
+    XxHash3_64::oneshot(bytes) as u32
 }
 
 impl Prepared {
@@ -85,13 +86,13 @@ impl Prepared {
 #[derive(Default)]
 struct Given {
     /// Of programs' files and standard input.
-    hasher: Xxh3,
+    hasher: XxHash3_64,
     names: Vec<(String, Option<u32>)>,
 }
 
 impl Given {
     fn take(&mut self, name: String, bytes: &[u8]) {
-        self.hasher.update(bytes);
+        self.hasher.write(bytes);
         self.names.push((name, Some(digest_of(bytes))));
     }
 
@@ -333,7 +334,7 @@ impl Request {
             engine,
             check: self.check()?,
             restart,
-            program_hash: format!("{:016x}", given.hasher.digest()),
+            program_hash: format!("{:016x}", given.hasher.finish()),
             given: given.names,
             until_failure: false,
             until_cut: self.until_cut,
