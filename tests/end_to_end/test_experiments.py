@@ -146,7 +146,7 @@ def test_a_figure_is_reproduced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """Figure 13 of two kernels, and again from what is kept."""
     kernels = {"molecular", "path-search"}
     chosen = [entry for entry in catalogue.catalogue() if entry.name in kernels]
-    monkeypatch.setattr(catalogue, "catalogue", lambda: chosen)
+    monkeypatch.setattr(catalogue, "catalogue", lambda **_files: chosen)
     out = tmp_path / "out"
     done = perdure.reproduce("picl", ["fig13"], out=out)
     assert set(done.values["subject"]) == kernels
@@ -202,11 +202,7 @@ def test_every_point_of_every_paper_has_a_configuration(
 ) -> None:
     """All that a reproduction would run is accepted, as if every program had been built."""
     declared = declaration.paper(paper)
-    entries = (
-        catalogue.catalogue(files=declared.catalogues)
-        if declared.catalogues
-        else catalogue.catalogue()
-    )
+    entries = catalogue.catalogue(files=declared.catalogues)
     entries = catalogue.measured(entries, declaration.regions(paper, scale), scale)
     digests: dict[str, str] = defaultdict(lambda: "0")
     named = {entry.name: entry for entry in entries}
@@ -214,12 +210,8 @@ def test_every_point_of_every_paper_has_a_configuration(
     provided = catalogue.Provided(named, {}, tmp_path, tmp_path, inputs, digests)
     of_scale = declared.scales[scale]
     mixes = plan.mixes(declared, of_scale, provided)
-    planned = [
-        one
-        for experiment in declaration.experiments(paper, scale).values()
-        for model in declared.in_models
-        for one in plan.plan(experiment, declared, of_scale, provided, mixes, model)
-    ]
+    experiments = declaration.experiments(paper, scale).values()
+    planned = plan.plan_all(experiments, declared, of_scale, provided, mixes)
     planned += plan.plan_cuts(declaration.cuts(paper, scale), declared, provided)
     assert planned
     for point in {one.point for one in planned}:

@@ -123,6 +123,22 @@ def plan(
     return planned
 
 
+def plan_all(
+    experiments: Iterable[Experiment],
+    paper: Paper,
+    scale: ScaleOf,
+    provided: Provided,
+    mixes: Mapping[str, Sequence[str]],
+) -> list[Planned]:
+    """Everything that some experiments run, in each of the paper's models."""
+    return [
+        one
+        for experiment in experiments
+        for model in paper.in_models
+        for one in plan(experiment, paper, scale, provided, mixes, model)
+    ]
+
+
 def _of_model(model: Model | None, subject: str, design: str) -> list[tuple[str, ...]]:
     """What a model sets for a design and a workload."""
     if model is None:

@@ -89,8 +89,8 @@ class Entry:
     sizes: Mapping[str, Size]
 
 
-def catalogue(folder: Path | None = None, files: Sequence[str] = CATALOGUES) -> list[Entry]:
-    """Every workload of some files, kernels first, each kind by name.
+def catalogue(folder: Path | None = None, files: Sequence[str] = ()) -> list[Entry]:
+    """Every workload of some files, or else of the usual ones, kernels first, each kind by name.
 
     Raises:
         PerdureError: a file does not follow the schema; the message says where.
@@ -98,7 +98,7 @@ def catalogue(folder: Path | None = None, files: Sequence[str] = CATALOGUES) -> 
     root = folder or workloads.folder("workloads")
     entries = [
         _entry(name, table)
-        for path in (root / name for name in files)
+        for path in (root / name for name in files or CATALOGUES)
         if path.exists()
         for name, table in Table.read(path).table("workload").tables()
     ]

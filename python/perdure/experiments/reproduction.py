@@ -180,9 +180,7 @@ def _planned(
     }
     probed = [one for one in known_probes.values() if PROBES in (figures or names)]
     scales: list[programs.Scale] = [scale_name] if chosen or probed else []
-    entries = (
-        programs.catalogue(files=paper.catalogues) if paper.catalogues else programs.catalogue()
-    )
+    entries = programs.catalogue(files=paper.catalogues)
     names_of_mixes = plan.mix_names(paper, scale)
     narrowing.check(chosen, only, paper, [one.name for one in entries], names_of_mixes)
     provided = programs.provide(
@@ -194,12 +192,7 @@ def _planned(
     )
     mixes = plan.mixes(paper, scale, provided)
     chosen = narrowing.narrowed(chosen, only, provided.entries, mixes)
-    planned = [
-        one
-        for experiment in chosen.values()
-        for model in paper.in_models
-        for one in plan.plan(experiment, paper, scale, provided, mixes, model)
-    ]
+    planned = plan.plan_all(chosen.values(), paper, scale, provided, mixes)
     probes = [
         plan.plan_probe(probe, known[probe.figure], paper, scale, provided, mixes)
         for probe in probed

@@ -143,9 +143,8 @@ def _provided(
     asked: Sensitivity, paper: Paper, out: Path, say: Callable[[str], object]
 ) -> programs.Provided:
     """The workloads that the table names, built."""
-    files = paper.catalogues or programs.CATALOGUES
     wanted = {*asked.workloads, *asked.mix}
-    entries = [one for one in programs.catalogue(files=files) if one.name in wanted]
+    entries = [one for one in programs.catalogue(files=paper.catalogues) if one.name in wanted]
     if missing := sorted(wanted - {one.name for one in entries}):
         raise PerdureError(
             f"there is no workload {', '.join(missing)}: docs/workloads.md lists all"
