@@ -7,7 +7,8 @@ use perdure_hardware::time::Cycles;
 use perdure_hardware::timeline::{Track, Value};
 
 use super::level::Level;
-use super::log::{self, Place, slot_address};
+use super::log::{self, slot_address};
+use super::space::Place;
 use super::{Because, InCacheLog};
 use crate::rows;
 

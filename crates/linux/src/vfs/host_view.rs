@@ -330,21 +330,18 @@ impl HostView {
                     is_there: false,
                     digest: 0,
                 };
+                let hash = XxHash3_64::oneshot;
                 for fact in facts {
                     let (weight, bytes) = match &fact.found {
-                        HostFinding::Contents(Some(bytes)) => (0, XxHash3_64::oneshot(bytes)),
+                        HostFinding::Contents(Some(bytes)) => (0, hash(bytes)),
                         HostFinding::Contents(None) | HostFinding::Node(None) => (3, 0),
-                        HostFinding::Listing(names) => {
-                            (1, XxHash3_64::oneshot(names.join("/").as_bytes()))
-                        }
-                        HostFinding::Node(Some(node)) => {
-                            (2, XxHash3_64::oneshot(format!("{node:?}").as_bytes()))
-                        }
+                        HostFinding::Listing(names) => (1, hash(names.join("/").as_bytes())),
+                        HostFinding::Node(Some(node)) => (2, hash(format!("{node:?}").as_bytes())),
                     };
                     shown.weight = shown.weight.min(weight);
                     shown.is_there |= weight < 3;
                     let parts = [shown.digest, u64::from(weight), bytes];
-                    shown.digest = XxHash3_64::oneshot(&parts.map(u64::to_le_bytes).concat());
+                    shown.digest = hash(&parts.map(u64::to_le_bytes).concat());
                 }
                 shown
             })
