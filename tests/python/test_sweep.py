@@ -15,6 +15,7 @@ import perdure
 from perdure.experiments import cluster, execute
 from perdure.experiments.cache import Cache
 from perdure.experiments.point import (
+    Campaign,
     Point,
     Program,
     Surroundings,
@@ -409,3 +410,17 @@ def test_a_changed_file_of_a_sysroot_is_another_point(core, tmp_path):
     assert sysroot_digest(root) == before
     (root / "etc/passwd").write_text("toor")
     assert sysroot_digest(root) != before
+
+
+def test_campaigns_come_last_and_the_longest_of_them_first():
+    program = Program("a", ("a",), "")
+    cuts = Campaign(10, 1, during_recovery=True)
+    wanted = {
+        "a run": Point("a", "picl", (program,)),
+        "cuts": Point("a", "picl", (program,), campaign=cuts),
+        "a mix": Point("a", "picl", (program,) * 8),
+        "cuts of a mix": Point("a", "picl", (program,) * 8, campaign=cuts),
+        "cuts of another design": Point("a", "frm", (program,), campaign=cuts),
+    }
+    expected = ["a run", "a mix", "cuts of a mix", "cuts", "cuts of another design"]
+    assert cluster.begun_in_order(wanted) == expected
