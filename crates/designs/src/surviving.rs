@@ -199,6 +199,12 @@ impl<'a> Surviving<'a> {
         self
     }
 
+    /// The power fails at the step that comes next.
+    #[inline]
+    fn fails_now(&self) -> bool {
+        matches!(&self.fails_at, Some((step, _)) if *step == self.steps)
+    }
+
     /// Size of the image in bytes.
     pub fn len(&self) -> u64 {
         self.arena.len()
@@ -237,12 +243,8 @@ impl<'a> Surviving<'a> {
 
     /// Writes bytes: one step.
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Interrupted> {
-        let step = self.steps;
+        let fails = self.fails_now();
         self.steps += 1;
-        let fails = self
-            .fails_at
-            .as_ref()
-            .is_some_and(|(fails_at, _)| *fails_at == step);
         let old = self.look(address, bytes.len())?;
         self.charge(|clock| clock.write(address, bytes.len()));
         if *old != *bytes {
@@ -279,8 +281,7 @@ impl<'a> Surviving<'a> {
     #[inline]
     pub fn write_line(&mut self, line: LineNumber, new: &Line) -> Result<(), Interrupted> {
         let address = line.wrapping_mul(LINE_BYTES as u64);
-        let fails = matches!(&self.fails_at, Some((step, _)) if *step == self.steps);
-        if fails || line >= self.arena.len() / LINE_BYTES as u64 {
+        if self.fails_now() || line >= self.arena.len() / LINE_BYTES as u64 {
             return self.write(address, &new.0);
         }
         self.steps += 1;

@@ -150,9 +150,13 @@ def begun_in_order(wanted: Mapping[str, Point]) -> list[str]:
 
     These take longest, and none is left for one processor while the others have nothing to do.
     """
-    campaigns = [key for key, point in wanted.items() if point.campaign is not None]
-    campaigns.sort(key=lambda key: -len(wanted[key].programs))
-    return [key for key in wanted if wanted[key].campaign is None] + campaigns
+
+    def turn(key: str) -> tuple[bool, int]:
+        point = wanted[key]
+        is_campaign = point.campaign is not None
+        return is_campaign, -len(point.programs) if is_campaign else 0
+
+    return sorted(wanted, key=turn)
 
 
 def as_they_finish(

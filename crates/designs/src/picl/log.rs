@@ -183,18 +183,7 @@ impl<'a> Block<'a> {
         })
     }
 
-    /// A copy of it in a buffer that is used again and again.
-    pub fn copied_to<'b>(&self, buffer: &'b mut Vec<u8>) -> Block<'b> {
-        buffer.clear();
-        buffer.extend_from_slice(&self.bytes);
-        Block {
-            bytes: Cow::Borrowed(buffer),
-            count: self.count,
-            header: self.header,
-        }
-    }
-
-    /// The same, of which nothing is borrowed.
+    /// The same with a copy of the bytes, of which nothing is borrowed.
     pub fn into_owned(self) -> Block<'static> {
         Block {
             bytes: Cow::Owned(self.bytes.into_owned()),

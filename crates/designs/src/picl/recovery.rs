@@ -180,7 +180,6 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
     let (mut slot, end) = log.tail(image, &record)?;
 
     record.write_both(image)?;
-    let mut block_bytes = Vec::new();
     let mut forward = Vec::new();
     for sequence in (record.oldest_needed..end).rev() {
         let address = log.address(slot)?;
@@ -188,11 +187,11 @@ pub fn recover(image: &mut Surviving, flaws: Flaws) -> Result<Recovered, Interru
             what: "log: a block that had been durable is damaged",
             address,
         })?;
+        let block = block.into_owned();
         slot = block.header.predecessor;
         if flaws.scans_log_forward {
-            forward.push((address, block.into_owned()));
+            forward.push((address, block));
         } else {
-            let block = block.copied_to(&mut block_bytes);
             log.apply(image, &block, persisted, address)?;
         }
     }
