@@ -200,17 +200,17 @@ impl Queue {
 
     /// The same where not so many are over.
     fn admit_behind(&mut self, now: Cycles) -> Cycles {
-        let requests = self.remembered.requests();
+        let remembered = &mut self.remembered;
+        let later = remembered.first(Hint::Asked, |one| one.done > now);
         if self.asked.0 != now {
-            let holding = requests.iter().filter(|one| one.holds(now)).count();
+            let open = &remembered.requests[later..remembered.range.end];
+            let holding = open.iter().filter(|one| one.accepted <= now).count();
             self.asked = (now, holding);
         }
         if self.asked.1 < self.entries {
             return now;
         }
         // What is full stays so, for only more come to hold an entry then.
-        let remembered = &mut self.remembered;
-        let later = remembered.first(Hint::Asked, |one| one.done > now);
         let next = remembered.requests[later].done;
         let looked = if self.full.contains(&next) {
             let end = self.full.end;
