@@ -15,6 +15,7 @@ pub mod frm;
 pub mod hardware_shadow;
 pub mod hlog;
 pub mod ideal;
+mod journal;
 pub mod journaling;
 pub mod layout;
 mod mix;

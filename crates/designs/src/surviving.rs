@@ -1,7 +1,8 @@
 //! What a recovery procedure gets: the bytes that survived, and nothing else.
 //!
 //! Reads and writes go to the image. Every write is a step; the verifier can have the power fail
-//! again at any step, which tears that write and makes it return [`Interrupted::PowerLost`].
+//! again at any step, which tears that write and makes it return [`Interrupted::PowerLost`]. Or it looks
+//! what a cut at each of many steps would leave ([`Surviving::seen_at`]): recovery then goes on.
 //!
 //! Where programs work in DRAM, recovery also loads lines into it. They appear at their home
 //! addresses, as everything that the DRAM holds does, but are no writes to the NVM: what that has
@@ -14,12 +15,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use perdure_hardware::arena::{Arena, KeptDigest};
+use perdure_hardware::arena::Arena;
 use perdure_hardware::device::{PowerLost, Recovery, SurvivingBytes};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, lines_of};
 use perdure_hardware::memory::{Memory, Tear};
-use perdure_hardware::pages::Sparse;
 use perdure_hardware::recovery_clock::{RecoveryClock, RecoveryCost};
+
+pub use crate::journal::{Journal, Left};
 
 /// A surviving image that recovery refuses to trust.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,93 +50,20 @@ pub struct Surviving<'a> {
     pools: Vec<Range<u64>>,
     journal: Journal,
     steps: u64,
-    fails_at: Option<(u64, Tear)>,
+    /// Steps at which the power fails, the last one first.
+    cuts: Vec<(u64, Tear)>,
+    /// The first of them that is still to come: every write asks.
+    next_cut: u64,
+    onlooker: Option<Onlooker<'a>>,
     loaded: BTreeMap<LineNumber, Line>,
     clock: Option<RefCell<RecoveryClock>>,
 }
 
-/// What recovery overwrote, each line once, so that one run can be cut and recovered many times. An undone
-/// journal can be used again, which saves the host from finding memory for each of a thousand.
-#[derive(Debug, Default)]
-pub struct Journal {
-    lines: Vec<LineNumber>,
-    /// What each of them was.
-    bytes: Vec<Line>,
-    /// A bit for each line of the image: it is in the journal.
-    noted: Option<Sparse<u64>>,
-    digest: KeptDigest,
-}
+/// Gets the step of a cut and what survives it, and leaves that as it was.
+pub type Onlooker<'a> = &'a mut dyn FnMut(u64, &mut Arena);
 
-impl Journal {
-    /// How many lines ahead the host is told what will be touched.
-    const PREFETCH: usize = 16;
-
-    /// Before the first write to an image of so many bytes.
-    fn begin(&mut self, bytes: u64, digest: KeptDigest) {
-        let words = bytes.div_ceil(LINE_BYTES as u64).div_ceil(64) as usize;
-        if (self.noted.as_ref()).is_none_or(|noted| noted.len() < words) {
-            let noted = Sparse::new(words);
-            self.noted = Some(noted.expect("the host has room for a bit of each line"));
-        }
-        self.digest = digest;
-    }
-
-    /// A line is about to be overwritten, and was this.
-    #[inline]
-    fn note(&mut self, line: LineNumber, old: &Line) {
-        let Some(noted) = &mut self.noted else { return };
-        let (word, bit) = ((line / 64) as usize, 1 << (line % 64));
-        if noted.get(word) & bit == 0 {
-            *noted.get_mut(word) |= bit;
-            self.lines.push(line);
-            self.bytes.push(*old);
-        }
-    }
-
-    /// The kept digest of an image in which nothing but these lines has changed: each counts once, however
-    /// often it was written.
-    fn digest_after(&self, arena: &Arena) -> KeptDigest {
-        let (range, mut digest) = self.digest.clone()?;
-        for (index, (line, old)) in self.lines.iter().zip(&self.bytes).enumerate() {
-            self.prefetch(arena, index + Self::PREFETCH);
-            let address = line * LINE_BYTES as u64;
-            let new = arena.line(address);
-            if range.contains(&address) && old != new {
-                digest.replace(address, &old.0, &new.0);
-            }
-        }
-        Some((range, digest))
-    }
-
-    fn prefetch(&self, arena: &Arena, index: usize) {
-        if let Some(line) = self.lines.get(index) {
-            arena.prefetch(line * LINE_BYTES as u64);
-        }
-    }
-
-    /// Puts everything back, the kept digest included, and is then empty.
-    #[allow(
-        clippy::return_self_not_must_use,
-        reason = "its memory may be given up"
-    )]
-    pub fn undo(mut self, arena: &mut Arena) -> Self {
-        // What is put back was there before, so its digest is known and need not be computed.
-        arena.take_digest();
-        for (index, (line, old)) in self.lines.iter().zip(&self.bytes).enumerate() {
-            self.prefetch(arena, index + Self::PREFETCH);
-            arena.write_line(line * LINE_BYTES as u64, old);
-        }
-        arena.put_digest(self.digest.take());
-        if let Some(noted) = &mut self.noted {
-            for line in &self.lines {
-                *noted.get_mut((line / 64) as usize) = 0;
-            }
-        }
-        self.lines.clear();
-        self.bytes.clear();
-        self
-    }
-}
+/// No step.
+const NEVER: u64 = u64::MAX;
 
 impl<'a> Surviving<'a> {
     /// An image whose power stays on. Its kept digest is brought up to date when the borrow ends, by
@@ -151,7 +80,9 @@ impl<'a> Surviving<'a> {
             pools: Vec::new(),
             journal,
             steps: 0,
-            fails_at: None,
+            cuts: Vec::new(),
+            next_cut: NEVER,
+            onlooker: None,
             loaded: BTreeMap::new(),
             clock: None,
         }
@@ -161,10 +92,14 @@ impl<'a> Surviving<'a> {
     /// undone journal.
     pub fn of(memory: &'a mut Memory, journal: Journal) -> Self {
         let pools = memory.map().pools().collect();
-        Self {
-            pools,
-            ..Self::with_journal(&mut memory.arena, journal)
-        }
+        Self::with_journal(&mut memory.arena, journal).with_pools(pools)
+    }
+
+    /// The same image, of a machine that has such pools.
+    #[must_use]
+    pub fn with_pools(mut self, pools: Vec<Range<u64>>) -> Self {
+        self.pools = pools;
+        self
     }
 
     /// Where the machine has persistent memory beside that in which programs live.
@@ -195,14 +130,52 @@ impl<'a> Surviving<'a> {
     /// Lets the power fail at a step (0 is the first write).
     #[must_use]
     pub fn failing_at(mut self, step: u64, tear: Tear) -> Self {
-        self.fails_at = Some((step, tear));
+        self.cuts = vec![(step, tear)];
+        self.next_cut = step;
+        self
+    }
+
+    /// Shows what survives if the power fails at each of these steps, each once. Recovery does not notice.
+    #[must_use]
+    pub fn seen_at(mut self, mut cuts: Vec<(u64, Tear)>, onlooker: Onlooker<'a>) -> Self {
+        cuts.sort_by_key(|(step, _)| std::cmp::Reverse(*step));
+        self.next_cut = cuts.last().map_or(NEVER, |(step, _)| *step);
+        self.cuts = cuts;
+        self.onlooker = Some(onlooker);
         self
     }
 
     /// The power fails at the step that comes next.
     #[inline]
     fn fails_now(&self) -> bool {
-        matches!(&self.fails_at, Some((step, _)) if *step == self.steps)
+        self.next_cut == self.steps
+    }
+
+    /// The power fails while these bytes are written, whose lines are noted: that is torn, and what is in
+    /// DRAM is lost. An onlooker sees it, and then it has never happened.
+    fn cut(&mut self, address: u64, bytes: &[u8]) -> Result<(), Interrupted> {
+        let cut = self.cuts.pop();
+        self.next_cut = self.cuts.last().map_or(NEVER, |(step, _)| *step);
+        let old = self.arena.slice(address, bytes.len()).into_owned();
+        if let Some((_, mut tear)) = cut.filter(|_| old != bytes) {
+            let mut torn = old.clone();
+            tear.apply(&mut torn, bytes);
+            self.arena.write(address, &torn);
+        }
+        let Some(onlooker) = &mut self.onlooker else {
+            return Err(Interrupted::PowerLost);
+        };
+        let mut in_dram = Vec::new();
+        for (line, behind) in &self.loaded {
+            let address = line * LINE_BYTES as u64;
+            in_dram.push((address, self.arena.replace_line(address, behind)));
+        }
+        onlooker(self.steps - 1, self.arena);
+        for (address, bytes) in in_dram {
+            self.arena.write_line(address, &bytes);
+        }
+        self.arena.write(address, &old);
+        Ok(())
     }
 
     /// Size of the image in bytes.
@@ -245,28 +218,21 @@ impl<'a> Surviving<'a> {
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Interrupted> {
         let fails = self.fails_now();
         self.steps += 1;
-        let old = self.look(address, bytes.len())?;
+        let differs = *self.look(address, bytes.len())? != *bytes;
         self.charge(|clock| clock.write(address, bytes.len()));
-        if *old != *bytes {
+        if differs {
             for line in lines_of(address, bytes.len()) {
                 let old = self.arena.line(line * LINE_BYTES as u64);
                 self.journal.note(line, old);
             }
-            let old = self.arena.slice(address, bytes.len());
-            match &mut self.fails_at {
-                Some((_, tear)) if fails => {
-                    let mut torn = old.to_vec();
-                    tear.apply(&mut torn, bytes);
-                    self.arena.write(address, &torn);
-                }
-                _ => self.arena.write(address, bytes),
-            }
         }
         if fails {
-            Err(Interrupted::PowerLost)
-        } else {
-            Ok(())
+            self.cut(address, bytes)?;
         }
+        if differs {
+            self.arena.write(address, bytes);
+        }
+        Ok(())
     }
 
     /// Writes bytes, unless they are there already: then it is no step.
@@ -324,6 +290,17 @@ impl<'a> Surviving<'a> {
     /// Steps so far.
     pub fn steps(&self) -> u64 {
         self.steps
+    }
+
+    /// True if this image is what another recovery left, of the same bytes or of what survived a cut of that
+    /// one.
+    pub fn is(&self, left: &Left) -> bool {
+        left.is_in(self.arena, &self.journal)
+    }
+
+    /// Ends the borrow and puts everything back.
+    pub fn undo(self) -> Journal {
+        self.journal.undo(self.arena)
     }
 
     /// Ends the borrow; the journal can put everything back.

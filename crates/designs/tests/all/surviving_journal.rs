@@ -82,3 +82,63 @@ fn a_journal_keeps_each_line_once_and_puts_it_back() {
         }
     }
 }
+
+/// An onlooker sees what a recovery leaves whose power fails there, and recovery comes to what it does where
+/// nobody looks. What it left is told from anything else.
+#[test]
+fn what_cuts_would_leave_is_seen() {
+    for seed in seeds(20) {
+        let mut random = Random(seed);
+        let mut arena = Arena::new(BYTES).expect("address space");
+        for at in (0..TOUCHED).step_by(8) {
+            arena.write(at, &[random.below(3) as u8; 8]);
+        }
+        arena.keep_digest(64..TOUCHED / 2);
+        let before = arena.clone();
+        let written = random.next();
+        let recover = |image: &mut Surviving| {
+            let mut plain = before.slice(0, TOUCHED as usize).to_vec();
+            write_at_random(image, &mut plain, &mut Random(written));
+        };
+        let mut image = Surviving::new(&mut arena);
+        recover(&mut image);
+        let steps = image.steps();
+        let journal = image.into_journal();
+        let after = arena.clone();
+        let left = journal.take_back(&mut arena);
+        assert_eq!(arena.differing_lines(&before), [0; 0], "seed {seed}");
+
+        let mut seen = Vec::new();
+        let mut look = |step: u64, arena: &mut Arena| seen.push((step, arena.clone()));
+        let cuts: Vec<u64> = (0..steps).filter(|_| random.below(3) == 0).collect();
+        let torn = |step: &u64| (*step, Tear::new(*step));
+        let mut image = Surviving::new(&mut arena);
+        image = image.seen_at(cuts.iter().rev().map(torn).collect(), &mut look);
+        recover(&mut image);
+        assert!(image.is(&left), "seed {seed}");
+        let journal = image.into_journal();
+        assert_eq!(arena.differing_lines(&after), [0; 0], "seed {seed}");
+        journal.undo(&mut arena);
+
+        assert_eq!(
+            seen.iter().map(|(step, _)| *step).collect::<Vec<_>>(),
+            cuts,
+            "seed {seed}"
+        );
+        for (step, found) in seen {
+            let told = format!("seed {seed}, step {step}");
+            let mut image = Surviving::new(&mut arena).failing_at(step, Tear::new(step));
+            recover(&mut image);
+            let differs = !image.is(&left);
+            let loaded = image.loaded().clone();
+            let journal = image.into_journal();
+            let counted = arena.digest() != after.digest();
+            assert_eq!(differs, counted, "{told}");
+            for (line, bytes) in &loaded {
+                arena.write_line(line * 64, bytes);
+            }
+            assert_eq!(arena.differing_lines(&found), [0; 0], "{told}");
+            journal.undo(&mut arena);
+        }
+    }
+}

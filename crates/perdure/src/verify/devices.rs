@@ -7,7 +7,7 @@ use perdure_designs::surviving::{DeviceRecoveries, Journal, Surviving, recover_d
 use perdure_hardware::arena::Arena;
 use perdure_hardware::memory::{Memory, Tear};
 
-use super::chosen_steps;
+use super::again::chosen_steps;
 
 /// Cuts the devices' recovery at up to so many of its steps, lets it begin again, and compares with what one
 /// recovery leaves.

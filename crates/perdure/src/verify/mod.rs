@@ -11,18 +11,16 @@ use perdure_designs::oracle::{Beginning, Evidence, Fault, Oracle, Remember, With
 use perdure_designs::surviving::{Corruption, Interrupted, Journal, Surviving};
 use perdure_designs::{Design, Epochs, EpochsOf, Promise, Recovered};
 use perdure_hardware::arena::{Arena, Digest};
-use perdure_hardware::line::LINE_BYTES;
-use perdure_hardware::memory::{Memory, Tear};
-use perdure_hardware::random::Random;
 use perdure_hardware::recovery_clock::RecoveryClock;
 use perdure_hardware::time::Cycles;
 
 use crate::cost::CutCost;
 use crate::error::Error;
-use crate::machine::{Image, Machine, Noted, Pause, Recovery};
+use crate::machine::{Image, Machine, Noted, Pause};
 use crate::mistakes::{Blind, Mistake};
 use crate::outside::Receipt;
 
+mod again;
 mod devices;
 mod difference;
 mod verdict;
@@ -41,8 +39,10 @@ pub struct Golden {
     written: Vec<(u64, Vec<[u64; 2]>)>,
     /// The first thing that left as an epoch's and was written later.
     early: Option<String>,
-    /// Memory for recoveries to write their journals to: one, and one for a second recovery.
-    journals: [Journal; 2],
+    /// Memory for a recovery to write its journal to.
+    journal: Journal,
+    /// The same for one whose power fails, and for the one that follows that.
+    others: [Journal; 2],
 }
 
 /// A machine, as an oracle sees it.
@@ -109,7 +109,8 @@ impl Golden {
             binds: D::Promise::BINDS,
             written: vec![(epoch, machine.kernel().output_written().to_vec())],
             early: None,
-            journals: Default::default(),
+            journal: Journal::default(),
+            others: Default::default(),
         })
     }
 
@@ -266,8 +267,8 @@ pub fn cut<D: Design>(
     let lost = machine.power_off(at, options.tear_seed);
     let memory = &mut machine.hardware.memory;
 
-    let [first_journal, second_journal] = std::mem::take(&mut golden.journals);
-    let mut surviving = Surviving::of(memory, first_journal).timed(clock);
+    let journal = std::mem::take(&mut golden.journal);
+    let mut surviving = Surviving::of(memory, journal).timed(clock);
     let recovered = misnamed(machine.mistake, recovery.run::<D>(&mut surviving));
     let steps = surviving.steps();
     let recovery_cost = surviving.cost();
@@ -294,30 +295,28 @@ pub fn cut<D: Design>(
         let memory = memory.arena.clone();
         judged.image = Some(Image { memory, behind });
     }
-    let mut journals = [journal.undo(&mut memory.arena), second_journal];
+    let left = journal.take_back(&mut memory.arena);
 
     let converges = options.blind == Some(Blind::Convergence);
     if judged.verdict == Verdict::Verified && options.recovery_steps > 0 && !converges {
-        let expected = (judged.recovered_epoch, digest);
+        let once = again::Once {
+            epoch: judged.recovered_epoch,
+            left: &left,
+            steps,
+            oracle: &*golden.oracle,
+            recovery: &recovery,
+        };
         let how = (options.recovery_steps, options.tear_seed);
-        let mut again = devices::converge(memory, recovery.of_devices(), how);
-        for step in chosen_steps(steps, options.recovery_steps, options.tear_seed) {
-            if again.is_err() {
-                break;
-            }
-            judged.recovery_cuts += 1;
-            let seed = options.tear_seed ^ step.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let (tear, by) = (Tear::new(seed), (&*golden.oracle, &recovery));
-            again = recover_twice::<D>(memory, &mut journals, step, tear, by, expected);
-        }
-        if let Err(message) = again {
+        let again = again::converge::<D>(memory, &once, &mut golden.others, how);
+        judged.recovery_cuts = again.cuts;
+        if let Err(message) = again.result {
             judged.verdict = Verdict::NotConverged;
             judged.message = Some(message);
             judged.image = None;
         }
     }
     memory.power_back(&lost);
-    golden.journals = journals;
+    golden.journal = left.forget();
     judged.cost = CutCost::of(machine, at, judged.recovered_epoch, recovery_cost);
     judged
 }
@@ -351,57 +350,6 @@ fn verdict_on(fault: Fault) -> (Verdict, Blind) {
         Fault::Stamps => (Verdict::ReleasedEarly, Blind::Stamps),
         Fault::Memory => (Verdict::MemoryDiffers, Blind::Digest),
     }
-}
-
-/// All steps if they are few; else the last ones, where registers change, the first, and a random
-/// choice between.
-fn chosen_steps(steps: u64, most: u64, seed: u64) -> Vec<u64> {
-    if steps <= most {
-        return (0..steps).collect();
-    }
-    let ends = (most / 4).max(1);
-    let mut chosen: Vec<u64> = (0..ends).chain(steps - ends..steps).collect();
-    let mut random = Random::new(seed);
-    while (chosen.len() as u64) < most {
-        chosen.push(random.below(steps));
-    }
-    chosen
-}
-
-/// Recovers with the power failing at one step, recovers again, and compares.
-fn recover_twice<D: Design>(
-    memory: &mut Memory,
-    journals: &mut [Journal; 2],
-    step: u64,
-    tear: Tear,
-    (oracle, recovery): (&dyn Oracle, &Recovery),
-    (epoch, digest): (Option<u64>, Digest),
-) -> Result<(), String> {
-    let [first, second] = std::mem::take(journals);
-    let mut first = Surviving::of(memory, first).failing_at(step, tear);
-    let _ = recovery.run::<D>(&mut first);
-    let (first, loaded) = first.into_parts();
-    // What was in DRAM is lost again.
-    for (line, bytes) in &loaded {
-        memory.arena.write_line(line * LINE_BYTES as u64, bytes);
-    }
-    let mut second = Surviving::of(memory, second);
-    let recovered = recovery.run::<D>(&mut second);
-    let second = second.into_journal();
-    let same = memory.arena.digest() == Some(digest);
-    let result = match recovered {
-        Err(error) => Err(format!("cut again at recovery step {step}: {error}")),
-        Ok(recovered) if !oracle.converged(epoch, &recovered) => Err(format!(
-            "cut again at recovery step {step}: recovered epoch {} in place of {}",
-            recovered.epoch.unwrap_or_default(),
-            epoch.unwrap_or_default()
-        )),
-        Ok(_) if !same => Err(format!("cut again at recovery step {step}: memory differs")),
-        Ok(_) => Ok(()),
-    };
-    let second = second.undo(&mut memory.arena);
-    *journals = [first.undo(&mut memory.arena), second];
-    result
 }
 
 /// What came back after a cut that nobody judges.
