@@ -113,7 +113,7 @@ class Server:
 
 
 def serve(do: Callable[[str], object]) -> None:
-    """Has a child `do` each task that comes; returns in every child, and where no more comes."""
+    """Has a child `do` each task that comes; returns where no more comes."""
     _end_with(os.getppid())
     child = 0
     while task := sys.stdin.readline():
@@ -125,7 +125,10 @@ def serve(do: Callable[[str], object]) -> None:
             _end_with(server)
             _become_a_process_of_its_own()
             do(task)
-            return
+            sys.stdout.flush()
+            sys.stderr.flush()
+            # Python's own end would visit, and so copy, all that the server has imported: some 70 ms.
+            os._exit(0)
         end = os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         assert end is not None
         status = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
