@@ -122,19 +122,16 @@ impl Left {
     pub(crate) fn is_in(&self, arena: &Arena, since: &Journal) -> bool {
         let Self(left) = self;
         let kept = left.digest.as_ref().map(|(range, _)| range);
-        let counts = |address: u64| kept.is_none_or(|kept| kept.contains(&address));
-        let is = |(index, (line, bytes)): (usize, (&LineNumber, &Line))| {
-            left.prefetch(arena, index + Journal::PREFETCH);
+        let has = |line: LineNumber, bytes: &Line| {
             let address = line * LINE_BYTES as u64;
-            !counts(address) || arena.line(address) == bytes
+            arena.line(address) == bytes || kept.is_some_and(|kept| !kept.contains(&address))
         };
-        let mut others =
-            (since.lines.iter().zip(&since.bytes)).filter(|(line, _)| !left.has(**line));
-        left.lines.iter().zip(&left.bytes).enumerate().all(is)
-            && others.all(|(line, found)| {
-                let address = line * LINE_BYTES as u64;
-                !counts(address) || arena.line(address) == found
-            })
+        let mut written = left.lines.iter().zip(&left.bytes).enumerate();
+        let mut others = since.lines.iter().zip(&since.bytes);
+        written.all(|(index, (&line, bytes))| {
+            left.prefetch(arena, index + Journal::PREFETCH);
+            has(line, bytes)
+        }) && others.all(|(&line, found)| left.has(line) || has(line, found))
     }
 
     /// The journal, empty.
