@@ -127,7 +127,7 @@ def serve(do: Callable[[str], object]) -> None:
             do(task)
             sys.stdout.flush()
             sys.stderr.flush()
-            # Python's own end would visit, and so copy, all that the server has imported: some 70 ms.
+            # Python's own end would visit, and so copy, all that the server has imported: 70 ms.
             os._exit(0)
         end = os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         assert end is not None
