@@ -18,10 +18,17 @@ pub struct Journal {
     digest: KeptDigest,
 }
 
-impl Journal {
-    /// How many lines ahead the host is told what will be touched.
-    const PREFETCH: usize = 16;
+/// How many lines ahead the host is told what will be touched.
+const PREFETCH: usize = 16;
 
+/// Who goes through lines is at that one.
+fn prefetch(arena: &Arena, lines: &[LineNumber], index: usize) {
+    if let Some(line) = lines.get(index + PREFETCH) {
+        arena.prefetch(line * LINE_BYTES as u64);
+    }
+}
+
+impl Journal {
     /// Before the first write to an image of so many bytes.
     pub(crate) fn begin(&mut self, bytes: u64, digest: KeptDigest) {
         let words = bytes.div_ceil(LINE_BYTES as u64).div_ceil(64) as usize;
@@ -32,11 +39,17 @@ impl Journal {
         self.digest = digest;
     }
 
+    /// Where it is noted that a line stands here: in which word, by which bit.
+    #[inline]
+    fn place(line: LineNumber) -> (usize, u64) {
+        ((line / 64) as usize, 1 << (line % 64))
+    }
+
     /// A line is about to be overwritten, and was this.
     #[inline]
     pub(crate) fn note(&mut self, line: LineNumber, old: &Line) {
         let Some(noted) = &mut self.noted else { return };
-        let (word, bit) = ((line / 64) as usize, 1 << (line % 64));
+        let (word, bit) = Self::place(line);
         if noted.get(word) & bit == 0 {
             *noted.get_mut(word) |= bit;
             self.lines.push(line);
@@ -49,7 +62,7 @@ impl Journal {
     pub(crate) fn digest_after(&self, arena: &Arena) -> KeptDigest {
         let (range, mut digest) = self.digest.clone()?;
         for (index, (line, old)) in self.lines.iter().zip(&self.bytes).enumerate() {
-            self.prefetch(arena, index + Self::PREFETCH);
+            prefetch(arena, &self.lines, index);
             let address = line * LINE_BYTES as u64;
             let new = arena.line(address);
             if range.contains(&address) && old != new {
@@ -57,12 +70,6 @@ impl Journal {
             }
         }
         Some((range, digest))
-    }
-
-    fn prefetch(&self, arena: &Arena, index: usize) {
-        if let Some(line) = self.lines.get(index) {
-            arena.prefetch(line * LINE_BYTES as u64);
-        }
     }
 
     /// Puts everything back, the kept digest included, and is then empty.
@@ -78,37 +85,17 @@ impl Journal {
     pub fn take_back(mut self, arena: &mut Arena) -> Left {
         // What is put back was there before, so its digest is known and need not be computed.
         arena.take_digest();
-        for index in 0..self.lines.len() {
-            self.prefetch(arena, index + Self::PREFETCH);
-            let (address, bytes) = (
-                self.lines[index] * LINE_BYTES as u64,
-                &mut self.bytes[index],
-            );
-            *bytes = arena.replace_line(address, bytes);
+        for (index, (line, bytes)) in self.lines.iter().zip(&mut self.bytes).enumerate() {
+            prefetch(arena, &self.lines, index);
+            *bytes = arena.replace_line(line * LINE_BYTES as u64, bytes);
         }
-        arena.put_digest(self.digest.clone());
+        arena.put_digest(self.digest.take());
         Left(self)
     }
 
     fn has(&self, line: LineNumber) -> bool {
-        let word = self
-            .noted
-            .as_ref()
-            .map(|noted| *noted.get((line / 64) as usize));
-        word.is_some_and(|word| word & 1 << (line % 64) != 0)
-    }
-
-    /// The same, empty.
-    fn emptied(mut self) -> Self {
-        self.digest = None;
-        if let Some(noted) = &mut self.noted {
-            for line in &self.lines {
-                *noted.get_mut((line / 64) as usize) = 0;
-            }
-        }
-        self.lines.clear();
-        self.bytes.clear();
-        self
+        let (word, bit) = Self::place(line);
+        (self.noted.as_ref()).is_some_and(|noted| noted.get(word) & bit != 0)
     }
 }
 
@@ -117,25 +104,40 @@ impl Journal {
 pub struct Left(Journal);
 
 impl Left {
-    /// True if an image is the same where the digest is kept: one that was what recovery found, but for what
-    /// it has written before where this did, and for what stands in that journal.
-    pub(crate) fn is_in(&self, arena: &Arena, since: &Journal) -> bool {
+    /// The first address, of those that count, of a line in which an image differs from it. Before that
+    /// journal began, the image was what this recovery found, but perhaps where it wrote.
+    pub(crate) fn difference(
+        &self,
+        arena: &Arena,
+        since: &Journal,
+        counts: impl Fn(u64) -> bool,
+    ) -> Option<u64> {
         let Self(left) = self;
-        let kept = left.digest.as_ref().map(|(range, _)| range);
-        let has = |line: LineNumber, bytes: &Line| {
+        let differs = |line: LineNumber, bytes: &Line| {
             let address = line * LINE_BYTES as u64;
-            arena.line(address) == bytes || kept.is_some_and(|kept| !kept.contains(&address))
+            (arena.line(address) != bytes && counts(address)).then_some(address)
         };
-        let mut written = left.lines.iter().zip(&left.bytes).enumerate();
-        let mut others = since.lines.iter().zip(&since.bytes);
-        written.all(|(index, (&line, bytes))| {
-            left.prefetch(arena, index + Journal::PREFETCH);
-            has(line, bytes)
-        }) && others.all(|(&line, found)| left.has(line) || has(line, found))
+        let written = left.lines.iter().zip(&left.bytes).enumerate();
+        let written = written.filter_map(|(index, (&line, bytes))| {
+            prefetch(arena, &left.lines, index);
+            differs(line, bytes)
+        });
+        let others = since.lines.iter().zip(&since.bytes);
+        let others = others.filter(|(line, _)| !left.has(**line));
+        let others = others.filter_map(|(&line, found)| differs(line, found));
+        written.chain(others).min()
     }
 
     /// The journal, empty.
     pub fn forget(self) -> Journal {
-        self.0.emptied()
+        let Self(mut journal) = self;
+        if let Some(noted) = &mut journal.noted {
+            for &line in &journal.lines {
+                *noted.get_mut(Journal::place(line).0) = 0;
+            }
+        }
+        journal.lines.clear();
+        journal.bytes.clear();
+        journal
     }
 }

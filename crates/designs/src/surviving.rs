@@ -12,6 +12,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -131,18 +132,22 @@ impl<'a> Surviving<'a> {
     #[must_use]
     pub fn failing_at(mut self, step: u64, tear: Tear) -> Self {
         self.cuts = vec![(step, tear)];
-        self.next_cut = step;
+        self.await_cut();
         self
     }
 
     /// Shows what survives if the power fails at each of these steps, each once. Recovery does not notice.
     #[must_use]
     pub fn seen_at(mut self, mut cuts: Vec<(u64, Tear)>, onlooker: Onlooker<'a>) -> Self {
-        cuts.sort_by_key(|(step, _)| std::cmp::Reverse(*step));
-        self.next_cut = cuts.last().map_or(NEVER, |(step, _)| *step);
+        cuts.sort_by_key(|(step, _)| Reverse(*step));
         self.cuts = cuts;
         self.onlooker = Some(onlooker);
+        self.await_cut();
         self
+    }
+
+    fn await_cut(&mut self) {
+        self.next_cut = self.cuts.last().map_or(NEVER, |(step, _)| *step);
     }
 
     /// The power fails at the step that comes next.
@@ -151,11 +156,11 @@ impl<'a> Surviving<'a> {
         self.next_cut == self.steps
     }
 
-    /// The power fails while these bytes are written, whose lines are noted: that is torn, and what is in
-    /// DRAM is lost. An onlooker sees it, and then it has never happened.
+    /// The power fails while these bytes are written, whose lines are noted: that is torn. If there is an
+    /// onlooker, it sees that, with what is in DRAM lost, and then it has never happened.
     fn cut(&mut self, address: u64, bytes: &[u8]) -> Result<(), Interrupted> {
         let cut = self.cuts.pop();
-        self.next_cut = self.cuts.last().map_or(NEVER, |(step, _)| *step);
+        self.await_cut();
         let old = self.arena.slice(address, bytes.len()).into_owned();
         if let Some((_, mut tear)) = cut.filter(|_| old != bytes) {
             let mut torn = old.clone();
@@ -292,15 +297,20 @@ impl<'a> Surviving<'a> {
         self.steps
     }
 
-    /// True if this image is what another recovery left, of the same bytes or of what survived a cut of that
-    /// one.
-    pub fn is(&self, left: &Left) -> bool {
-        left.is_in(self.arena, &self.journal)
+    /// The first address, of those that count, of a line in which this image differs from what another
+    /// recovery left, of the same bytes or of what survived a cut of that one.
+    pub fn difference(&self, left: &Left, counts: impl Fn(u64) -> bool) -> Option<u64> {
+        left.difference(self.arena, &self.journal, counts)
     }
 
     /// Ends the borrow and puts everything back.
     pub fn undo(self) -> Journal {
-        self.journal.undo(self.arena)
+        self.take_back().forget()
+    }
+
+    /// The same; what was there is remembered.
+    pub fn take_back(self) -> Left {
+        self.journal.take_back(self.arena)
     }
 
     /// Ends the borrow; the journal can put everything back.

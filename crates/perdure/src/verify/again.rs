@@ -7,6 +7,7 @@
 //! Always true here: memory is afterwards as before.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use perdure_designs::Design;
 use perdure_designs::oracle::Oracle;
@@ -24,6 +25,8 @@ pub(super) struct Once<'a> {
     pub epoch: Option<u64>,
     /// What it left, which is put back by now.
     pub left: &'a Left,
+    /// The memory that the promise is about.
+    pub range: &'a Range<u64>,
     /// How many steps it took.
     pub steps: u64,
     pub oracle: &'a dyn Oracle,
@@ -37,65 +40,66 @@ pub(super) struct Again {
     pub result: Result<(), String>,
 }
 
-/// Cuts recovery at up to so many of its steps, lets it begin again, and compares.
+/// Cuts recovery at up to so many of its steps, by a seed, lets it begin again, and compares.
 pub(super) fn converge<D: Design>(
     memory: &mut Memory,
     once: &Once,
     journals: &mut [Journal; 2],
-    (most_steps, seed): (u64, u64),
+    how: (u64, u64),
 ) -> Again {
-    let result = devices::converge(memory, once.recovery.of_devices(), (most_steps, seed));
-    if result.is_err() {
+    let of_devices = devices::converge(memory, once.recovery.of_devices(), journals, how);
+    if let Err(message) = of_devices {
+        let result = Err(message);
         return Again { cuts: 0, result };
     }
+    let (most_steps, seed) = how;
     let chosen = chosen_steps(once.steps, most_steps, seed);
-    let (uncut, failed) = recoveries::<D>(memory, once, journals, (&chosen, seed));
-    if let Some(first) = chosen.iter().position(|step| failed.contains_key(step)) {
-        let step = chosen[first];
-        return Again {
-            cuts: first as u64 + 1,
-            result: Err(format!(
-                "cut again at recovery step {step}: {}",
-                failed[&step]
-            )),
-        };
-    }
-    Again {
-        cuts: chosen.len() as u64,
-        result: uncut.map_err(|difference| format!("begun again on the same bytes: {difference}")),
-    }
+    let tear = |step: u64| Tear::new(seed ^ step.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let recover = |image: &mut Surviving| difference::<D>(image, once);
+    let found = cut_at(&chosen, memory, journals, tear, recover);
+    let cuts = match found {
+        Err((Some(at), _)) => at + 1,
+        _ => chosen.len(),
+    };
+    let result = found.map_err(|(at, difference)| match at {
+        Some(at) => format!("cut again at recovery step {}: {difference}", chosen[at]),
+        None => format!("begun again on the same bytes: {difference}"),
+    });
+    let cuts = cuts as u64;
+    Again { cuts, result }
 }
 
-/// Recovers, with a cut at each of these steps and a recovery behind it. What is different where it is not
-/// cut, and where it is, by steps.
-fn recoveries<D: Design>(
+/// Recovers, with a cut at each of these steps and a recovery behind it. The first of the steps that makes a
+/// difference, by its place, and what that is; no place where there is one without a cut, and with none.
+pub(super) fn cut_at(
+    chosen: &[u64],
     memory: &mut Memory,
-    once: &Once,
     journals: &mut [Journal; 2],
-    (chosen, seed): (&[u64], u64),
-) -> (Result<(), String>, BTreeMap<u64, String>) {
+    tear: impl Fn(u64) -> Tear,
+    recover: impl Fn(&mut Surviving) -> Result<(), String>,
+) -> Result<(), (Option<usize>, String)> {
     let mut failed = BTreeMap::new();
-    let torn = |step: u64| Tear::new(seed ^ step.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let each_once: BTreeSet<u64> = chosen.iter().copied().collect();
-    let cuts = each_once
-        .into_iter()
-        .map(|step| (step, torn(step)))
-        .collect();
+    let cuts = each_once.into_iter().map(|step| (step, tear(step)));
     let [cut, mut next] = std::mem::take(journals);
     let pools: Vec<_> = memory.map().pools().collect();
     let mut look = |step: u64, arena: &mut Arena| {
         let journal = std::mem::take(&mut next);
         let mut image = Surviving::with_journal(arena, journal).with_pools(pools.clone());
-        if let Err(difference) = difference::<D>(&mut image, once) {
+        if let Err(difference) = recover(&mut image) {
             failed.insert(step, difference);
         }
         next = image.undo();
     };
-    let mut image = Surviving::of(memory, cut).seen_at(cuts, &mut look);
-    let uncut = difference::<D>(&mut image, once);
+    let mut image = Surviving::of(memory, cut).seen_at(cuts.collect(), &mut look);
+    let uncut = recover(&mut image);
     let cut = image.undo();
     *journals = [cut, next];
-    (uncut, failed)
+    let mut steps = chosen.iter().enumerate();
+    match steps.find_map(|(at, step)| Some((at, failed.remove(step)?))) {
+        Some((at, difference)) => Err((Some(at), difference)),
+        None => uncut.map_err(|difference| (None, difference)),
+    }
 }
 
 /// Recovers, and compares.
@@ -111,10 +115,10 @@ fn difference<D: Design>(image: &mut Surviving, once: &Once) -> Result<(), Strin
             once.epoch.unwrap_or_default()
         ));
     }
-    if image.is(once.left) {
-        Ok(())
-    } else {
-        Err("memory differs".into())
+    let counts = |address: u64| once.range.contains(&address);
+    match image.difference(once.left, counts) {
+        Some(_) => Err("memory differs".into()),
+        None => Ok(()),
     }
 }
 

@@ -4,66 +4,53 @@
 //! Always true here: looking changes nothing.
 
 use perdure_designs::surviving::{DeviceRecoveries, Journal, Surviving, recover_devices};
-use perdure_hardware::arena::Arena;
 use perdure_hardware::memory::{Memory, Tear};
 
-use super::again::chosen_steps;
+use super::again::{chosen_steps, cut_at};
 
 /// Cuts the devices' recovery at up to so many of its steps, lets it begin again, and compares with what one
 /// recovery leaves.
 pub(super) fn converge(
     memory: &mut Memory,
     devices: &DeviceRecoveries,
+    journals: &mut [Journal; 2],
     (most_steps, seed): (u64, u64),
 ) -> Result<(), String> {
     if devices.is_empty() {
         return Ok(());
     }
-    let (once, steps) = recovered(memory, devices, None);
-    let own = |line: &u64| {
-        let mut ranges = devices.iter().flat_map(|(_, own)| own);
-        ranges.any(|range| range.contains(line))
-    };
-    for step in chosen_steps(steps, most_steps, seed) {
-        let (twice, _) = recovered(memory, devices, Some((step, Tear::new(seed ^ step))));
-        let differing = once.differing_lines(&twice);
-        if let Some(line) = differing.into_iter().find(own) {
-            return Err(format!(
-                "cut again at step {step} of the devices' recovery: a module differs at {line:#x}"
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Memory as the devices leave it, perhaps after a recovery that was cut, and how many steps that took.
-fn recovered(
-    memory: &mut Memory,
-    devices: &DeviceRecoveries,
-    cut: Option<(u64, Tear)>,
-) -> (Arena, u64) {
-    let first = cut.map(|(step, tear)| {
-        let mut image = Surviving::of(memory, Journal::default()).failing_at(step, tear);
-        // That it was cut is what it says; what else there is to say, the one that follows says, too.
-        let _ = recover_devices(&mut image, devices);
-        image.into_journal()
-    });
     let mut image = Surviving::of(memory, Journal::default());
     // One that leaves its module is a recovery that failed, which has its own verdict.
     let _ = recover_devices(&mut image, devices);
     let steps = image.steps();
-    let second = image.into_journal();
-    let left = memory.arena.clone();
-    for journal in [Some(second), first].into_iter().flatten() {
-        journal.undo(&mut memory.arena);
-    }
-    (left, steps)
+    let left = image.take_back();
+    let own = |line: u64| {
+        let mut ranges = devices.iter().flat_map(|(_, own)| own);
+        ranges.any(|range| range.contains(&line))
+    };
+    let recover = |image: &mut Surviving| {
+        let _ = recover_devices(image, devices);
+        match image.difference(&left, own) {
+            Some(line) => Err(format!("a module differs at {line:#x}")),
+            None => Ok(()),
+        }
+    };
+    let chosen = chosen_steps(steps, most_steps, seed);
+    let tear = |step: u64| Tear::new(seed ^ step);
+    cut_at(&chosen, memory, journals, tear, recover).map_err(|(at, difference)| {
+        let how = match at {
+            Some(at) => format!("cut again at step {} of the devices' recovery", chosen[at]),
+            None => "the devices' recovery begun again on the same bytes".into(),
+        };
+        format!("{how}: {difference}")
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use std::ops::Range;
 
+    use perdure_hardware::arena::Arena;
     use perdure_hardware::device::{PowerLost, Recovery, SurvivingBytes};
 
     use super::*;
@@ -92,7 +79,8 @@ mod tests {
         let before = memory.arena.clone();
         let judged = |memory: &mut Memory, recovery: Recovery| {
             let page: Range<u64> = 4096..8192;
-            converge(memory, &vec![(recovery, vec![page])], (8, 1))
+            let devices = vec![(recovery, vec![page])];
+            converge(memory, &devices, &mut Default::default(), (8, 1))
         };
         assert_eq!(judged(&mut memory, copies), Ok(()));
         let said = judged(&mut memory, counts).unwrap_err();

@@ -302,6 +302,7 @@ pub fn cut<D: Design>(
         let once = again::Once {
             epoch: judged.recovered_epoch,
             left: &left,
+            range: &golden.range,
             steps,
             oracle: &*golden.oracle,
             recovery: &recovery,
