@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import altair
+import vl_convert
 
 from perdure import PerdureError, outputs
 from perdure.experiments.claims import Average, expected
@@ -32,6 +33,8 @@ NARROWEST = 200
 """Pixels that lines need to be read."""
 SUBTITLE_LETTERS = 160
 PIXELS_PER_POINT = 2.0
+VEGA_LITE = "_".join(altair.SCHEMA_VERSION.split(".")[:2])
+"""The version that specifications are written for, as the drawing library names it."""
 PALETTE = (
     *("#79706e", "#4c78a8", "#72b7b2", "#e45756", "#b279a2", "#54a24b", "#eeca3b"),
     *("#9c755f", "#ff9da6", "#f58518", "#5f5fc4", "#a0c75b", "#d33682", "#2f8f7f"),
@@ -47,10 +50,11 @@ def save(chart: altair.TopLevelMixin, stem: Path) -> dict[str, Path]:
         specification = chart.to_dict()
         text = json.dumps(specification, indent=1, sort_keys=True) + "\n"
         outputs.write_text(paths["json"], text)
-        with outputs.written(paths["svg"]) as file:
-            chart.save(str(file))
+        # Described once and drawn once: altair's own way does both for each of the two pictures.
+        picture = vl_convert.vegalite_to_svg(specification, vl_version=VEGA_LITE)
+        outputs.write_text(paths["svg"], picture)
         with outputs.written(paths["png"]) as file:
-            chart.save(str(file), scale_factor=PIXELS_PER_POINT)
+            file.write_bytes(vl_convert.svg_to_png(picture, scale=PIXELS_PER_POINT))
     except OSError as error:
         raise PerdureError(f"cannot draw {stem}: {error}") from error
     return paths

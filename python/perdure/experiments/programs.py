@@ -11,7 +11,8 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -283,26 +284,27 @@ def provide(
     unavailable: dict[str, str] = {}
     built = out / "programs"
     wanted = [entry for entry in entries if entry.kind in BUILT]
-    if wanted:
-        _build(built, sorted({entry.kind for entry in wanted}), report)
+    debian = [entry for entry in entries if entry.kind == "debian"]
+    root = (existing_sysroot or out / "sysroot").resolve()
+    inputs: dict[str, Path] = {scale: out / "inputs" / scale for scale in scales}
+    # Packages come over the network while programs are compiled.
+    with _built(built, sorted({entry.kind for entry in wanted}), report):
+        if debian:
+            packages = sorted({package for one in debian for package in one.packages})
+            try:
+                sysroot.make(root, packages, report=report)
+                digests["sysroot"] = sysroot_digest(root)
+                unavailable.update(_write_inputs(debian, inputs))
+            except PerdureError as error:
+                unavailable.update({entry.name: str(error) for entry in debian})
+            for scale, folder in inputs.items():
+                digests[f"inputs/{scale}"] = tree_digest([folder])
     for entry in wanted:
         path = built / BUILT[entry.kind] / entry.program
         if path.is_file():
             digests[f"{entry.kind}/{entry.program}"] = file_digest(path)
         else:
             unavailable[entry.name] = f"the build made no program {entry.program}"
-    debian = [entry for entry in entries if entry.kind == "debian"]
-    root = (existing_sysroot or out / "sysroot").resolve()
-    inputs: dict[str, Path] = {scale: out / "inputs" / scale for scale in scales}
-    if debian:
-        try:
-            sysroot.make(root, sorted({p for one in debian for p in one.packages}), report=report)
-            digests["sysroot"] = sysroot_digest(root)
-            unavailable.update(_write_inputs(debian, inputs))
-        except PerdureError as error:
-            unavailable.update({entry.name: str(error) for entry in debian})
-        for scale, folder in inputs.items():
-            digests[f"inputs/{scale}"] = tree_digest([folder])
     for name, reason in unavailable.items():
         report(f"{name} is left out: {reason}")
     return Provided(
@@ -315,20 +317,31 @@ def provide(
     )
 
 
-def _build(out: Path, kinds: Sequence[str], report: Report) -> None:
-    """Compiles the programs of some kinds, as `workloads/build.sh` does."""
+@contextmanager
+def _built(out: Path, kinds: Sequence[str], report: Report) -> Iterator[None]:
+    """Compiles the programs of some kinds while the block runs, as `workloads/build.sh` does."""
+    if not kinds:
+        yield
+        return
     compiler = toolchain.find(report)
     choice = "gcc" if "gcc" in compiler.name else "zig"
     script = workloads.folder("workloads") / "build.sh"
-    done = subprocess.run(
-        ["sh", str(script), str(out), "--compiler", choice, *(f"--{BUILT[one]}" for one in kinds)],
+    command = ["sh", str(script), str(out), "--compiler", choice]
+    with subprocess.Popen(
+        [*command, *(f"--{BUILT[kind]}" for kind in kinds)],
         env={**os.environ, "PYTHON": sys.executable},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise PerdureError(f"the programs cannot be built:\n{done.stderr.strip() or done.stdout}")
+    ) as building:
+        try:
+            yield
+            said, complained = building.communicate()
+        except BaseException:
+            building.terminate()
+            raise
+    if building.returncode != 0:
+        raise PerdureError(f"the programs cannot be built:\n{complained.strip() or said}")
 
 
 def _write_inputs(debian: Sequence[Entry], folders: Mapping[Any, Path]) -> dict[str, str]:
