@@ -350,7 +350,7 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
         self.store_slow(address, value, retired)
     }
 
-    fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<FetchHint>, Fault> {
+    fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<'_, FetchHint>, Fault> {
         let (physical, _) = self.translate(pc, Access::Fetch)?;
         if self.hardware.memory.map().is_device(physical) {
             return Err(self.refuse(pc, Access::Fetch));
@@ -364,7 +364,7 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
         (self.hardware).accessed(self.hart, AccessKind::Fetch, now, ready);
         self.refresh_limit();
         Ok(FetchedLine {
-            bytes: self.hardware.cores[self.hart].l1i.data(slot).0,
+            bytes: &self.hardware.cores[self.hart].l1i.data(slot).0,
             hint: FetchHint { slot: slot.0, line },
         })
     }

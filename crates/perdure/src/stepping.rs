@@ -301,7 +301,7 @@ impl<M: Attributed, const WATCHES: bool> Memory for Guard<'_, M, WATCHES> {
         self.touched(address, T::BYTES, true, retired);
         Ok(())
     }
-    fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<M::FetchHint>, Fault> {
+    fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<'_, M::FetchHint>, Fault> {
         if self.refuses(pc, retired) {
             let access = Access::Fetch;
             return Err(Fault {

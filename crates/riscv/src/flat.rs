@@ -124,7 +124,7 @@ impl Memory for FlatMemory {
         self.store(address, value, retired).is_ok()
     }
 
-    fn fetch(&mut self, pc: u64, _retired: u64) -> Result<FetchedLine<u64>, Fault> {
+    fn fetch(&mut self, pc: u64, _retired: u64) -> Result<FetchedLine<'_, u64>, Fault> {
         let line = pc & !(LINE_BYTES - 1);
         let place = self
             .place(line, LINE_BYTES as usize, Access::Fetch)
@@ -132,16 +132,15 @@ impl Memory for FlatMemory {
                 address: pc,
                 ..fault
             })?;
-        let mut bytes = [0; 64];
-        bytes.copy_from_slice(&self.bytes[place..place + LINE_BYTES as usize]);
         let fetched = line..line + LINE_BYTES;
         self.code = if self.code.is_empty() {
             fetched
         } else {
             self.code.start.min(fetched.start)..self.code.end.max(fetched.end)
         };
+        let bytes = self.bytes[place..].first_chunk();
         Ok(FetchedLine {
-            bytes,
+            bytes: bytes.expect("a line has its place"),
             hint: self.generation,
         })
     }

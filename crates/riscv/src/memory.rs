@@ -136,9 +136,9 @@ pub enum Mark {
 
 /// The line that an instruction fetch delivered.
 #[derive(Clone, Copy, Debug)]
-pub struct FetchedLine<H> {
-    /// The 64 bytes of the line that holds the program counter.
-    pub bytes: [u8; 64],
+pub struct FetchedLine<'a, H> {
+    /// The 64 bytes of the line that holds the program counter, where they lie.
+    pub bytes: &'a [u8; 64],
     /// Where the line sits in the instruction cache, for [`Memory::fetch_again`].
     pub hint: H,
 }
@@ -204,7 +204,7 @@ pub trait Memory {
     }
 
     /// Fetches the line that holds `pc`, charging the instruction cache.
-    fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<Self::FetchHint>, Fault>;
+    fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<'_, Self::FetchHint>, Fault>;
 
     /// True if the line once fetched for `pc` at `hint` is still there unchanged; charges the
     /// hit exactly as [`Memory::fetch`] would. False charges nothing: call `fetch` then.
@@ -355,7 +355,7 @@ macro_rules! hand_on {
             &mut self,
             pc: u64,
             retired: u64,
-        ) -> Result<$crate::FetchedLine<Self::FetchHint>, $crate::Fault> {
+        ) -> Result<$crate::FetchedLine<'_, Self::FetchHint>, $crate::Fault> {
             self.$inner.fetch(pc, retired)
         }
     };

@@ -42,7 +42,7 @@ pub fn run_part<M: Memory>(hart: &mut Hart, memory: &mut M, instructions: u64) -
 
 fn run_block<M: Memory>(hart: &mut Hart, memory: &mut M, instructions: u64) -> Result<(), Exit> {
     let end = hart.retired.saturating_add(instructions);
-    let line = memory
+    let line = *memory
         .fetch(hart.pc, hart.retired)
         .map_err(Exit::Fault)?
         .bytes;

@@ -345,13 +345,13 @@ impl<W: Watcher> Memory for Door<'_, W> {
         self.store_bytes(address, &bytes[..T::BYTES], retired)
     }
 
-    fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<Hint>, Fault> {
+    fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<'_, Hint>, Fault> {
         self.begins_block(pc, retired);
         let (physical, is_pool) = self.translate(pc, Access::Fetch)?;
         let bytes = if is_pool {
-            self.pool.line(physical).0
+            &self.pool.line(physical).0
         } else {
-            self.memory.line(physical & !(LINE - 1)).0
+            &self.memory.line(physical & !(LINE - 1)).0
         };
         let hint = (self.lookaside.code, self.space.0);
         Ok(FetchedLine { bytes, hint })

@@ -11,7 +11,7 @@ use super::pair;
 use super::step::Step;
 use crate::Memory;
 use crate::instruction::{Bits, Instruction, LINE_BYTES, bits_at, join};
-use crate::memory::Fault;
+use crate::memory::{Fault, FetchedLine};
 use std::any::TypeId;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -225,8 +225,8 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
     ) -> Result<u32, Fault> {
         let number = self.find(pc);
         if number == NONE {
-            let line = memory.fetch(pc, retired)?;
-            return self.decode(pc, &line.bytes, line.hint, memory, retired);
+            let FetchedLine { bytes, hint } = memory.fetch(pc, retired)?;
+            return self.decode(pc, &{ *bytes }, hint, memory, retired);
         }
         if memory.fetch_again(pc, self.blocks[number as usize].hint, retired) {
             self.enter_second_line(number, memory, retired)
@@ -257,8 +257,9 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
             block.hint = line.hint;
             self.enter_second_line(number, memory, retired)
         } else {
+            let (bytes, hint) = (*line.bytes, line.hint);
             self.kill(number);
-            self.decode(pc, &line.bytes, line.hint, memory, retired)
+            self.decode(pc, &bytes, hint, memory, retired)
         }
     }
 

@@ -213,7 +213,7 @@ impl Memory for Hitting {
         Ok(())
     }
 
-    fn fetch(&mut self, pc: u64, _: u64) -> Result<FetchedLine<Hint>, Fault> {
+    fn fetch(&mut self, pc: u64, _: u64) -> Result<FetchedLine<'_, Hint>, Fault> {
         let offset = pc.wrapping_sub(BASE);
         if offset >= self.left.bytes.len() as u64 {
             let access = Access::Fetch;
@@ -233,7 +233,7 @@ impl Memory for Hitting {
         }
         let slot32 = slot as u32;
         Ok(FetchedLine {
-            bytes: self.code[slot],
+            bytes: &self.code[slot],
             hint: Hint { line, slot: slot32 },
         })
     }

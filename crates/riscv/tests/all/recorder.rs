@@ -150,11 +150,11 @@ impl<const OBSERVES: bool> Memory for Recorder<OBSERVES> {
         hits && self.store(address, value, retired).is_ok()
     }
 
-    fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<u64>, Fault> {
+    fn fetch(&mut self, pc: u64, retired: u64) -> Result<FetchedLine<'_, u64>, Fault> {
         self.note(Call::Fetch(pc), retired);
         let place = self.place(pc, 2, Access::Fetch)? & !(LINE as usize - 1);
         let line = &mut self.cached[place / LINE as usize];
-        let (bytes, hint) = *line.get_or_insert_with(|| {
+        let &mut (ref bytes, hint) = line.get_or_insert_with(|| {
             let mut bytes = [0; 64];
             bytes.copy_from_slice(&self.bytes[place..place + LINE as usize]);
             self.fills += 1;

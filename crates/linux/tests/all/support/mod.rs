@@ -178,7 +178,7 @@ impl Memory for Port<'_> {
         }
         Ok(())
     }
-    fn fetch(&mut self, pc: u64, _retired: u64) -> Result<FetchedLine<u64>, Fault> {
+    fn fetch(&mut self, pc: u64, _retired: u64) -> Result<FetchedLine<'_, u64>, Fault> {
         let place = self.place(pc, Access::Fetch)? & !63;
         let memory = &self.flat.bytes[place..place + 64];
         let fetched = self.flat.fetched.entry(place).or_insert_with(|| {
@@ -187,7 +187,7 @@ impl Memory for Port<'_> {
             bytes
         });
         Ok(FetchedLine {
-            bytes: *fetched,
+            bytes: fetched,
             hint: self.flat.generation,
         })
     }
