@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from conftest import PATIENCE_SECONDS
@@ -100,11 +100,15 @@ def listening(*words: str | Path, cwd: Path) -> Iterator[tuple[socket.socket, st
     )
     try:
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not place.exists():
+        client = None
+        while client is None:
             assert started.poll() is None, started.communicate()[1]
             assert time.monotonic() < deadline
+            # Between its making and the waiting for clients, the socket refuses them.
+            with suppress(FileNotFoundError, ConnectionRefusedError):
+                client = connected(place)
             time.sleep(0.02)
-        yield connected(place), str(place)
+        yield client, str(place)
     finally:
         started.terminate()
         started.communicate(timeout=PATIENCE_SECONDS)
@@ -114,5 +118,9 @@ def connected(place: str | Path) -> socket.socket:
     """A client's end."""
     client = socket.socket(socket.AF_UNIX)
     client.settimeout(PATIENCE_SECONDS)
-    client.connect(str(place))
+    try:
+        client.connect(str(place))
+    except OSError:
+        client.close()
+        raise
     return client

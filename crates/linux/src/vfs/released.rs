@@ -63,6 +63,7 @@ struct Found {
     serial: u64,
     /// It is what the host has at this place, as far as the name goes.
     natural: bool,
+    /// Something of the host's stands there that has to go first.
     replaces_host: bool,
 }
 
@@ -147,18 +148,29 @@ impl Kernel {
                 let Ok(inode) = self.files.inode(id) else {
                     continue;
                 };
+                let on_host = || {
+                    let path = host.as_ref()?;
+                    self.host.node(path.mount, &path.path)
+                };
                 let (kind, natural, replaces_host) = match &inode.node {
-                    Node::File(file) => (Kind::File, host.is_some() && file.host == host, false),
+                    Node::File(file) => {
+                        let natural = host.is_some() && file.host == host;
+                        let replaces = !natural && on_host() == Some(HostNode::Directory);
+                        (Kind::File, natural, replaces)
+                    }
                     Node::Directory(child) => {
                         waiting.push((path.clone(), id));
                         (Kind::Directory, child.host.is_some(), child.replaces_host)
                     }
                     Node::Link(target) => {
-                        let same = host.and_then(|path| self.host.node(path.mount, &path.path))
-                            == Some(HostNode::Link {
-                                target: target.clone(),
-                            });
-                        (Kind::Link, same, false)
+                        let target = target.clone();
+                        let there = on_host();
+                        let replaces = there == Some(HostNode::Directory);
+                        (
+                            Kind::Link,
+                            there == Some(HostNode::Link { target }),
+                            replaces,
+                        )
                     }
                     _ => continue,
                 };
@@ -200,7 +212,10 @@ impl Kernel {
             }
         }
         for (path, entry) in found {
-            let told = known.get(path) == Some(&Known::Present(entry.kind, entry.serial));
+            // The host's directory goes once; of one of the guest's, each is another.
+            let told = known.get(path).is_some_and(|&before| {
+                entry.kind != Kind::Directory || before == Known::Present(entry.kind, entry.serial)
+            });
             if entry.replaces_host && !told {
                 gone.insert(path.clone());
             }

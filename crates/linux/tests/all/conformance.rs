@@ -466,44 +466,58 @@ fn furnish(directory: &Path) {
 #[test]
 fn released_trees_equal_linux() {
     let program = compile(&guest("changes.c"), &["-static"]);
-    let cases = crate::random::seeds(1).flat_map(|first| first..first + 6);
-    for seed in cases {
-        let seed_text = seed.to_string();
-        let arguments = [seed_text.as_str(), "120"];
-        let (theirs, ours) = (directory("changes-linux"), directory("changes-perdure"));
-        let (out, again) = (directory("changes-out"), directory("changes-twice"));
-        for place in [&theirs, &ours, &out, &again] {
-            furnish(place);
-        }
-        let expected = on_qemu(&program, &arguments, &theirs);
-        let mut options = options(&program, &arguments);
-        options.configuration.work_directory = Some(ours.clone());
-        options.restore_every = Some(1 + seed % 3);
-        options.slice = 3000;
-        let ended = support::run(options);
-        check(&format!("seed {seed}"), &ended, &expected);
-        let through = |host: &Path| {
-            let mount = perdure_linux::Mount {
-                host: host.to_owned(),
-                guest: perdure_linux::WORK_DIRECTORY.to_owned(),
-            };
-            perdure_linux::HostDirectories::new(None, &[mount], &[]).expect("the folder is there")
-        };
-        let (mut once, mut twice) = (through(&out), through(&again));
-        for release in &ended.files {
-            once.apply(release)
-                .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-            for _ in 0..2 {
-                twice
-                    .apply(release)
-                    .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-            }
-        }
-        assert_eq!(tree(&out), tree(&theirs), "seed {seed} (left: Perdure)");
-        assert_eq!(
-            tree(&again),
-            tree(&theirs),
-            "seed {seed}, each record twice"
+    for seed in crate::random::seeds(1).flat_map(|first| first..first + 6) {
+        let text = seed.to_string();
+        released_tree_equals_linux(
+            &program,
+            &[&text, "120"],
+            1 + seed % 3,
+            &format!("seed {seed}"),
         );
     }
+}
+
+/// What takes the place of a directory of the host's, between two releases, finds it gone with all
+/// that was in it.
+#[test]
+fn what_replaces_a_directory_is_released_behind_its_end() {
+    let program = compile(&guest("replaces.c"), &["-static"]);
+    for what in ["file", "link", "directory"] {
+        released_tree_equals_linux(&program, &[what], 1, what);
+    }
+}
+
+fn released_tree_equals_linux(program: &Path, arguments: &[&str], restore_every: u64, what: &str) {
+    let name = program.file_stem().expect("a program").display();
+    let [theirs, ours, out, again] = ["linux", "perdure", "out", "twice"].map(|whose| {
+        let place = directory(&format!("{name}-{whose}"));
+        furnish(&place);
+        place
+    });
+    let expected = on_qemu(program, arguments, &theirs);
+    let mut options = options(program, arguments);
+    options.configuration.work_directory = Some(ours.clone());
+    options.restore_every = Some(restore_every);
+    options.slice = 3000;
+    let ended = support::run(options);
+    check(what, &ended, &expected);
+    let through = |host: &Path| {
+        let mount = perdure_linux::Mount {
+            host: host.to_owned(),
+            guest: perdure_linux::WORK_DIRECTORY.to_owned(),
+        };
+        perdure_linux::HostDirectories::new(None, &[mount], &[]).expect("the folder is there")
+    };
+    let (mut once, mut twice) = (through(&out), through(&again));
+    for release in &ended.files {
+        once.apply(release)
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        for _ in 0..2 {
+            twice
+                .apply(release)
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
+        }
+    }
+    assert_eq!(tree(&out), tree(&theirs), "{what} (left: Perdure)");
+    assert_eq!(tree(&again), tree(&theirs), "{what}, each record twice");
 }
