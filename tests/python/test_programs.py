@@ -5,7 +5,7 @@ import time
 import pytest
 
 from perdure import PerdureError, sysroot, toolchain, workloads
-from perdure.experiments import charts, programs
+from perdure.experiments import programs
 from perdure.experiments.programs import Entry, Size
 
 KERNEL = Entry("a", "mcf", "…", "kernel", "a", (), (), {"quick": Size((), 0, 0)})
@@ -70,16 +70,3 @@ def test_an_interrupt_ends_the_compiler(provide, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         provide(f"touch {tmp_path}/compiling; exec sleep 60", make)
     assert time.monotonic() - begun < 50
-
-
-def test_a_figures_pictures_are_those_of_the_library(tmp_path):
-    """Drawn by another way, for it is quicker."""
-    altair = pytest.importorskip("altair")
-    rows = altair.InlineData(values=[{"x": "a & b", "y": 1}, {"x": "ü", "y": 2.5}])
-    drawn = altair.Chart(rows, title="T").mark_bar().encode(x="x:N", y="y:Q", color="x:N")
-    paths = charts.save(drawn, tmp_path / "figures/one")
-    whole = charts._with_whole_labels(drawn)
-    whole.save(str(tmp_path / "one.svg"))
-    whole.save(str(tmp_path / "one.png"), scale_factor=charts.PIXELS_PER_POINT)
-    for kind in ("svg", "png"):
-        assert paths[kind].read_bytes() == (tmp_path / f"one.{kind}").read_bytes(), kind

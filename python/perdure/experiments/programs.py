@@ -288,7 +288,7 @@ def provide(
     root = (existing_sysroot or out / "sysroot").resolve()
     inputs: dict[str, Path] = {scale: out / "inputs" / scale for scale in scales}
     # Packages come over the network while programs are compiled.
-    with _built(built, sorted({entry.kind for entry in wanted}), report):
+    with _compiling(built, sorted({entry.kind for entry in wanted}), report):
         if debian:
             packages = sorted({package for one in debian for package in one.packages})
             try:
@@ -318,7 +318,7 @@ def provide(
 
 
 @contextmanager
-def _built(out: Path, kinds: Sequence[str], report: Report) -> Iterator[None]:
+def _compiling(out: Path, kinds: Sequence[str], report: Report) -> Iterator[None]:
     """Compiles the programs of some kinds while the block runs, as `workloads/build.sh` does."""
     if not kinds:
         yield
@@ -326,9 +326,9 @@ def _built(out: Path, kinds: Sequence[str], report: Report) -> Iterator[None]:
     compiler = toolchain.find(report)
     choice = "gcc" if "gcc" in compiler.name else "zig"
     script = workloads.folder("workloads") / "build.sh"
-    command = ["sh", str(script), str(out), "--compiler", choice]
+    options = [f"--{BUILT[kind]}" for kind in kinds]
     with subprocess.Popen(
-        [*command, *(f"--{BUILT[kind]}" for kind in kinds)],
+        ["sh", str(script), str(out), "--compiler", choice, *options],
         env={**os.environ, "PYTHON": sys.executable},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -163,14 +163,11 @@ impl Kernel {
                         (Kind::Directory, child.host.is_some(), child.replaces_host)
                     }
                     Node::Link(target) => {
-                        let target = target.clone();
                         let there = on_host();
+                        let target = target.clone();
+                        let natural = there == Some(HostNode::Link { target });
                         let replaces = there == Some(HostNode::Directory);
-                        (
-                            Kind::Link,
-                            there == Some(HostNode::Link { target }),
-                            replaces,
-                        )
+                        (Kind::Link, natural, replaces)
                     }
                     _ => continue,
                 };

@@ -65,8 +65,10 @@ pub(super) fn converge<D: Design>(
         Some(at) => format!("cut again at recovery step {}: {difference}", chosen[at]),
         None => format!("begun again on the same bytes: {difference}"),
     });
-    let cuts = cuts as u64;
-    Again { cuts, result }
+    Again {
+        cuts: cuts as u64,
+        result,
+    }
 }
 
 /// Recovers, with a cut at each of these steps and a recovery behind it. The first of the steps that makes a

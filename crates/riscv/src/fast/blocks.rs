@@ -225,8 +225,11 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
     ) -> Result<u32, Fault> {
         let number = self.find(pc);
         if number == NONE {
-            let FetchedLine { bytes, hint } = memory.fetch(pc, retired)?;
-            return self.decode(pc, &{ *bytes }, hint, memory, retired);
+            let FetchedLine {
+                bytes: &bytes,
+                hint,
+            } = memory.fetch(pc, retired)?;
+            return self.decode(pc, &bytes, hint, memory, retired);
         }
         if memory.fetch_again(pc, self.blocks[number as usize].hint, retired) {
             self.enter_second_line(number, memory, retired)
@@ -246,18 +249,18 @@ impl<Hint: Copy + Default> BlockCache<Hint> {
     ) -> Result<u32, Fault> {
         let block = &mut self.blocks[number as usize];
         let pc = block.pc();
-        let line = memory.fetch(pc, retired)?;
+        let FetchedLine { bytes, hint } = memory.fetch(pc, retired)?;
         let begin = (pc % LINE_BYTES) as usize;
         let length = if block.straddles {
             2
         } else {
             usize::from(block.length)
         };
-        if line.bytes[begin..begin + length] == block.code[..length] {
-            block.hint = line.hint;
+        if bytes[begin..begin + length] == block.code[..length] {
+            block.hint = hint;
             self.enter_second_line(number, memory, retired)
         } else {
-            let (bytes, hint) = (*line.bytes, line.hint);
+            let bytes = *bytes;
             self.kill(number);
             self.decode(pc, &bytes, hint, memory, retired)
         }

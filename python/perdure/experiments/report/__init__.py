@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import vl_convert
 
 from perdure import PerdureError, outputs
 from perdure.experiments import charts
@@ -76,8 +77,6 @@ def render(
 
     `drawn` has each figure's specification and picture by its name.
     """
-    import vl_convert
-
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
