@@ -169,7 +169,13 @@ impl Kernel {
                         let replaces = there == Some(HostNode::Directory);
                         (Kind::Link, natural, replaces)
                     }
-                    _ => continue,
+                    // It never leaves the machine, but what it took the place of does not stay.
+                    _ => {
+                        if on_host().is_some() {
+                            hidden.push(path);
+                        }
+                        continue;
+                    }
                 };
                 let serial = inode.serial;
                 found.insert(
