@@ -15,7 +15,7 @@ use crate::machine::{Machine, PAGE_BYTES, SpaceId, ThreadId, Translation};
 use crate::memory::BadAccess;
 use crate::outcome::{Exception, ExitReport, Outcome, ProgramReport};
 use crate::output::Output;
-use crate::page_table::{Leaf, VALID, frame_of};
+use crate::page_table::{Leaf, LeafTable, VALID, frame_of};
 use crate::process::{ProcessId, Processes};
 use crate::program::{Progress, Recipe};
 use crate::rare::Rare;
@@ -108,13 +108,27 @@ impl Kernel {
         virtual_address: u64,
         access: Access,
     ) -> Option<Translation> {
-        self.walk(space, virtual_address / PAGE_BYTES).to(access)
+        Leaf(self.spaces.leaf(space, virtual_address / PAGE_BYTES)).to(access)
     }
 
-    /// What the page tables say of a virtual page, for whoever remembers it while nothing is mapped.
+    /// The page table that says where a virtual page lies, for whoever remembers it as long as
+    /// [`Self::tables_released`] is the same.
     #[inline]
-    pub fn walk(&self, space: SpaceId, page: u64) -> Leaf {
-        Leaf(self.spaces.leaf(space, page))
+    pub fn leaf_table(&self, space: SpaceId, page: u64) -> Option<LeafTable> {
+        let root = self.spaces.get(space)?.root();
+        self.spaces.tables().leaf_table(root, page)
+    }
+
+    /// How many page tables were given back: each may be another one's since.
+    #[inline]
+    pub fn tables_released(&self) -> u64 {
+        self.spaces.tables().released()
+    }
+
+    /// What a page table says of one of its pages.
+    #[inline(always)]
+    pub fn leaf(&self, table: LeafTable, page: u64) -> Leaf {
+        Leaf(self.spaces.tables().leaf(table, page))
     }
 
     /// A memory fault: mends the mapping (the instruction runs again) or raises a signal.

@@ -121,7 +121,7 @@ pub use host::{HostDirectories, HostError};
 pub use kernel::Kernel;
 pub use machine::{Machine, MemoryType, PAGE_BYTES, SpaceId, ThreadId, Translation};
 pub use outcome::{Exception, ExitReport, FatalSignal, Outcome, ProgramReport, Running};
-pub use page_table::Leaf;
+pub use page_table::{Leaf, LeafTable, TABLE_PAGES};
 pub use refusals::Refused;
 pub use release::Release;
 pub use restore::RestoreError;

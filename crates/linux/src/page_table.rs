@@ -87,6 +87,13 @@ impl Leaf {
     }
 }
 
+/// A page table of the last level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct LeafTable(u32);
+
+/// Pages whose entries are in one table.
+pub const TABLE_PAGES: u64 = 1 << BITS;
+
 /// All virtual page numbers.
 pub(crate) const ALL_PAGES: Range<u64> = 0..1 << (BITS * LEVELS);
 
@@ -100,6 +107,8 @@ fn next_table(entry: u64) -> u32 {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PageTables {
     tables: Arena<512>,
+    /// How many tables were given back.
+    released: u64,
 }
 
 impl PageTables {
@@ -114,7 +123,19 @@ impl PageTables {
 
     /// Gives back the root of an address space that has no pages any more.
     pub fn free_root(&mut self, root: u32) {
-        self.tables.release(root);
+        self.release(root);
+    }
+
+    /// Gives back a table, which may be another one's then.
+    fn release(&mut self, slot: u32) {
+        self.tables.release(slot);
+        self.released += 1;
+    }
+
+    /// As long as this is the same, a table is what it was.
+    #[inline]
+    pub fn released(&self) -> u64 {
+        self.released
     }
 
     /// Page tables from a saved arena, checked: every table is reached from exactly one place, and
@@ -155,24 +176,39 @@ impl PageTables {
                 waiting.push((next_table(word), level - 1));
             }
         }
-        Ok(Self { tables })
+        Ok(Self {
+            tables,
+            released: 0,
+        })
     }
 
     /// The leaf entry of a page; zero if there is none.
     #[inline]
     pub fn get(&self, root: u32, page: u64) -> u64 {
+        (self.leaf_table(root, page)).map_or(0, |table| self.leaf(table, page))
+    }
+
+    /// The table that has, or would have, the leaf entry of a page.
+    #[inline]
+    pub fn leaf_table(&self, root: u32, page: u64) -> Option<LeafTable> {
         if page >> (BITS * LEVELS) != 0 {
-            return 0;
+            return None;
         }
         let mut slot = root;
         for level in (1..LEVELS).rev() {
             let next = self.tables.get(slot)[(page >> (level * BITS) & MASK) as usize];
             if next == 0 {
-                return 0;
+                return None;
             }
             slot = next_table(next);
         }
-        self.tables.get(slot)[(page & MASK) as usize]
+        Some(LeafTable(slot))
+    }
+
+    /// The leaf entry of a page in its table; zero if there is none.
+    #[inline(always)]
+    pub fn leaf(&self, table: LeafTable, page: u64) -> u64 {
+        self.tables.get(table.0)[(page & MASK) as usize]
     }
 
     /// Sets the leaf entry of a page.
@@ -226,7 +262,7 @@ impl PageTables {
             let new = if level == 1 {
                 change(page, word)
             } else if self.update_below(next_table(word), level - 1, page, pages, change) {
-                self.tables.release(next_table(word));
+                self.release(next_table(word));
                 0
             } else {
                 word

@@ -34,7 +34,7 @@ mod walked;
 mod writer;
 
 pub use self::core::Limits;
-use self::walked::Walked;
+pub(crate) use self::walked::Walked;
 pub(crate) use self::writer::{Attributed, mark_of};
 
 pub(crate) const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
@@ -63,7 +63,7 @@ pub struct Port<'m, const SHORTCUTS: bool, const WINDOW: bool = false> {
     /// With `WINDOW`: until when it may run, as far as is known by now.
     limit_now: Cycles,
     clock: GuestClock<'m>,
-    walked: Walked,
+    walked: &'m mut Walked,
     /// The hart's lookaside and core, for the hit path.
     entries: *mut Entry,
     core: *mut Core,
@@ -78,6 +78,7 @@ pub struct Door<'m> {
     pub(crate) hardware: &'m mut Hardware,
     pub(crate) design: &'m mut dyn Policy,
     pub(crate) kernel: &'m Kernel,
+    pub(crate) walked: &'m mut Walked,
     pub(crate) watch: &'m mut Watch,
     pub(crate) hart: usize,
     pub(crate) space: SpaceId,
@@ -101,6 +102,7 @@ impl<'m> Door<'m> {
     pub fn open_window<const SHORTCUTS: bool, const WINDOW: bool>(
         self,
     ) -> Port<'m, SHORTCUTS, WINDOW> {
+        self.walked.see(self.kernel, self.space);
         let core = &mut self.hardware.cores[self.hart];
         let entries = core.lookaside.entries_mut();
         let core = &raw mut *core;
@@ -115,7 +117,7 @@ impl<'m> Door<'m> {
             limits: self.limits,
             limit_now: 0,
             clock: self.clock,
-            walked: Walked::default(),
+            walked: self.walked,
             entries,
             core,
         };

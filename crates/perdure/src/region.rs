@@ -156,17 +156,24 @@ impl<C: Counters> Meter<C> {
             return false;
         };
         let growth = |program: usize| self.retired[program] - begun.retired[program];
-        for program in 0..self.ends.len() {
+        let mut open = false;
+        for (program, end) in self.ends.iter_mut().enumerate() {
+            if end.is_some() {
+                continue;
+            }
             let limit = growth(program) >= region.measure_instructions;
             let alone = region.follows_threads && self.threads[program] < 2;
             if limit || alone || finished(program) {
                 let whole = region.follows_threads && !limit;
-                self.ends[program].get_or_insert(End { at: now, whole });
+                *end = Some(End { at: now, whole });
+            } else {
+                open = true;
             }
         }
-        let Some(ends) = self.ends.iter().copied().collect::<Option<Vec<End>>>() else {
+        if open {
             return false;
-        };
+        }
+        let ends: Vec<End> = self.ends.iter().copied().flatten().collect();
         let programs: Vec<Share> = (ends.iter().enumerate())
             .map(|(program, end)| Share {
                 cycles: end.at - begun.at,

@@ -21,6 +21,7 @@ use crate::configuration::Configuration;
 use crate::context::HartContext;
 use crate::mistakes::Mistake;
 use crate::outside::Outside;
+use crate::port::Walked;
 use crate::progress::{Progress, Unpersisted};
 use crate::region::Meter;
 use crate::retired::Listener;
@@ -80,6 +81,8 @@ pub(crate) struct HartState<S> {
     counted: u64,
     /// The address space that the lookaside, and what the source remembers, are of.
     space: Option<SpaceId>,
+    /// What it remembers of the page tables.
+    walked: Walked,
     /// The thread that ran last.
     thread: Option<ThreadId>,
     /// `retired` when the epoch began, and how many stores the hart had made.
@@ -100,6 +103,7 @@ impl<S> HartState<S> {
             epoch_start_stores: 0,
             counted: context.hart.retired,
             space: context.running.map(|running| running.space),
+            walked: Walked::default(),
             thread: None,
             context,
             source,

@@ -231,6 +231,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             hardware: &mut self.hardware,
             design: &mut self.design,
             kernel: &self.kernel,
+            walked: &mut state.walked,
             watch: &mut self.watch,
             hart: turn.hart,
             space,

@@ -1,37 +1,63 @@
-//! What a port remembers of the page tables: a walk takes 80 host instructions.
+//! What a hart remembers of the page tables: a whole walk takes 80 host instructions.
 //!
-//! Always true here: nothing is mapped while a port is open, for that takes the kernel.
+//! Always true here: a table that is remembered is the address space's, and where it says a page lies is
+//! looked up anew each time. So what is mapped or protected otherwise needs no word here; only tables that
+//! were given back do.
 
-use perdure_linux::{Kernel, Leaf, PAGE_BYTES, SpaceId};
+use perdure_linux::{Kernel, Leaf, LeafTable, PAGE_BYTES, SpaceId, TABLE_PAGES};
 use perdure_riscv::{Access, Fault};
 
 use super::{Place, Port};
 
-/// Few, because a turn may be short.
-const PAGES: usize = 8;
+/// Tables that are remembered, of 2 MB of addresses each.
+const TABLES: usize = 64;
 
-/// No page has this number.
-const NO_PAGE: u64 = u64::MAX;
+/// No table has this number.
+const NO_TABLE: u64 = u64::MAX;
 
-/// Pages with their numbers, which say where each one stands.
-pub(super) struct Walked([(u64, Leaf); PAGES]);
+/// Tables with their numbers, which say where each one stands.
+#[derive(Clone)]
+pub(crate) struct Walked {
+    tables: [(u64, LeafTable); TABLES],
+    /// The address space whose tables they are, and how many had been given back.
+    of: Option<(SpaceId, u64)>,
+}
 
 impl Default for Walked {
     fn default() -> Self {
-        Self([(NO_PAGE, Leaf::default()); PAGES])
+        Self {
+            tables: [(NO_TABLE, LeafTable::default()); TABLES],
+            of: None,
+        }
     }
 }
 
 impl Walked {
-    #[inline(always)]
-    fn page(&mut self, kernel: &Kernel, space: SpaceId, number: u64) -> Leaf {
-        // Arrays lie a power of two of pages apart.
-        let place = number ^ number >> 5 ^ number >> 13;
-        let known = &mut self.0[place as usize % PAGES];
-        if known.0 != number {
-            *known = (number, kernel.walk(space, number));
+    /// Forgets what is not true any more.
+    #[inline]
+    pub(super) fn see(&mut self, kernel: &Kernel, space: SpaceId) {
+        let of = Some((space, kernel.tables_released()));
+        if self.of != of {
+            *self = Self {
+                of,
+                ..Self::default()
+            };
         }
-        known.1
+    }
+
+    #[inline(always)]
+    fn page(&mut self, kernel: &Kernel, space: SpaceId, page: u64) -> Leaf {
+        let number = page / TABLE_PAGES;
+        // Arrays lie a power of two of tables apart.
+        let place = number ^ number >> 6 ^ number >> 12;
+        let known = &mut self.tables[place as usize % TABLES];
+        if known.0 != number {
+            let Some(table) = kernel.leaf_table(space, page) else {
+                return Leaf::default();
+            };
+            *known = (number, table);
+        }
+        kernel.leaf(known.1, page)
     }
 }
 

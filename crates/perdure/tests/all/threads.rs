@@ -1,5 +1,6 @@
 //! A design hears when another thread begins to run on a hart, and may make it wait. A thread that is started
-//! runs at once, or when the turn of the hart that started it is over.
+//! runs at once, or when the turn of the hart that started it is over. What a hart remembers of the page
+//! tables ends with them.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -149,4 +150,15 @@ fn a_thread_that_is_started_runs_at_once_or_behind_a_turn() {
     // Who started it looks for it until it runs.
     let (at_once, behind) = (instructions(true), instructions(false));
     assert!(at_once + 20_000 < behind, "{at_once} and {behind}");
+}
+
+#[test]
+fn a_page_table_that_is_used_again_is_no_longer_what_it_was() {
+    let folder = Directory::new("remapped");
+    let program = compile(&folder, "remapped.c");
+    for engine in ["compiled", "plain"] {
+        let asked = request("ideal", program.to_str().expect("a path"));
+        let ended = run(&with(asked, json!({"harts": 2, "engine": engine})));
+        assert_eq!(ended["exit_code"], 0, "{engine}: {ended}");
+    }
 }
