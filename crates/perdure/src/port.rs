@@ -35,6 +35,7 @@ mod writer;
 
 pub use self::core::Limits;
 pub(crate) use self::walked::Walked;
+use self::walked::Walks;
 pub(crate) use self::writer::{Attributed, mark_of};
 
 pub(crate) const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
@@ -63,7 +64,7 @@ pub struct Port<'m, const SHORTCUTS: bool, const WINDOW: bool = false> {
     /// With `WINDOW`: until when it may run, as far as is known by now.
     limit_now: Cycles,
     clock: GuestClock<'m>,
-    walked: &'m mut Walked,
+    walked: Walks<'m>,
     /// The hart's lookaside and core, for the hit path.
     entries: *mut Entry,
     core: *mut Core,
@@ -102,7 +103,6 @@ impl<'m> Door<'m> {
     pub fn open_window<const SHORTCUTS: bool, const WINDOW: bool>(
         self,
     ) -> Port<'m, SHORTCUTS, WINDOW> {
-        self.walked.see(self.kernel, self.space);
         let core = &mut self.hardware.cores[self.hart];
         let entries = core.lookaside.entries_mut();
         let core = &raw mut *core;
@@ -117,7 +117,7 @@ impl<'m> Door<'m> {
             limits: self.limits,
             limit_now: 0,
             clock: self.clock,
-            walked: self.walked,
+            walked: Walks::new(self.walked),
             entries,
             core,
         };

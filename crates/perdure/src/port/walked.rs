@@ -35,7 +35,7 @@ impl Default for Walked {
 impl Walked {
     /// Forgets what is not true any more.
     #[inline]
-    pub(super) fn see(&mut self, kernel: &Kernel, space: SpaceId) {
+    fn see(&mut self, kernel: &Kernel, space: SpaceId) {
         let of = Some((space, kernel.tables_released()));
         if self.of != of {
             *self = Self {
@@ -58,6 +58,32 @@ impl Walked {
             *known = (number, table);
         }
         kernel.leaf(known.1, page)
+    }
+}
+
+/// What a hart remembers, while a port is open: nothing is given back then, for that takes the kernel.
+pub(super) struct Walks<'m> {
+    walked: &'m mut Walked,
+    /// It has been looked at since the port was opened: not before, because most turns of a program that
+    /// seldom misses walk nowhere.
+    is_seen: bool,
+}
+
+impl<'m> Walks<'m> {
+    pub fn new(walked: &'m mut Walked) -> Self {
+        Self {
+            walked,
+            is_seen: false,
+        }
+    }
+
+    #[inline(always)]
+    fn page(&mut self, kernel: &Kernel, space: SpaceId, page: u64) -> Leaf {
+        if !self.is_seen {
+            self.walked.see(kernel, space);
+            self.is_seen = true;
+        }
+        self.walked.page(kernel, space, page)
     }
 }
 
