@@ -470,12 +470,10 @@ fn released_trees_equal_linux() {
     let program = compile(&guest("changes.c"), &["-static"]);
     for seed in crate::random::seeds(1).flat_map(|first| first..first + 6) {
         let text = seed.to_string();
-        released_tree_equals_linux(
-            &program,
-            &[&text, "120"],
-            1 + seed % 3,
-            &format!("seed {seed}"),
-        );
+        for arguments in [&[&*text, "120"][..], &[&text, "120", "fifos"]] {
+            let what = format!("seed {seed} {}", arguments[2..].concat());
+            released_tree_equals_linux(&program, arguments, 1 + seed % 3, &what);
+        }
     }
 }
 

@@ -1,5 +1,9 @@
-/* Changes a directory tree at random, with what the seed says; prints what each change gave. */
+/* Changes a directory tree at random, with what the seed says; prints what each change gave. With a third
+ * argument, there are FIFOs and sockets in it, too. */
 #include "facts.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
 
 static uint64_t state;
 
@@ -18,18 +22,36 @@ static void report(int step, const char *what, const char *one, const char *two,
     printf("%d %s %s %s: %s\n", step, what, one, two, result < 0 ? strerrorname_np(errno) : "ok");
 }
 
+/* Nobody is at the other end: to open it may wait. */
+static int waits(const char *place) {
+    struct stat s;
+    return stat(place, &s) == 0 && S_ISFIFO(s.st_mode);
+}
+
+static int bound_at(const char *place) {
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    strcpy(name.sun_path, place);
+    int s = socket(AF_UNIX, SOCK_STREAM, 0);
+    int result = bind(s, (struct sockaddr *)&name, sizeof name), why = errno;
+    close(s);
+    errno = why;
+    return result;
+}
+
 int main(int count, char **arguments) {
     if (count < 3) return 2;
     state = strtoull(arguments[1], 0, 0);
+    uint32_t kinds = count > 3 ? 16 : 14;
     int steps = atoi(arguments[2]);
     char b[20000];
     for (int step = 0; step < steps; step++) {
         const char *one = name(), *two = name();
         errno = 0;
-        switch (next(14)) {
+        switch (next(kinds)) {
         case 0:
         case 1:
         case 2: {
+            if (waits(one)) break;
             int flags[] = {0, O_CREAT, O_CREAT | O_TRUNC, O_CREAT | O_APPEND, O_CREAT | O_EXCL};
             int f = open(one, O_RDWR | flags[next(5)], 0600 + 0100 * next(2));
             long written = f;
@@ -59,6 +81,7 @@ int main(int count, char **arguments) {
         case 9: report(step, "symlink", "a", two, symlink("a", two)); break;
         case 10: report(step, "truncate", one, "", truncate(one, next(15000))); break;
         case 11: {
+            if (waits(one)) break;
             int f = open(one, O_RDWR);
             long result = f;
             struct stat s;
@@ -82,6 +105,7 @@ int main(int count, char **arguments) {
             break;
         }
         case 13: {
+            if (waits(one)) break;
             int f = open(one, O_RDONLY);
             long sum = 0, n;
             while (f >= 0 && (n = read(f, b, 1000)) > 0)
@@ -91,6 +115,8 @@ int main(int count, char **arguments) {
             printf("  %lx\n", sum);
             break;
         }
+        case 14: report(step, "mkfifo", one, "", mkfifo(one, 0644)); break;
+        case 15: report(step, "bind", one, "", bound_at(one)); break;
         }
         if (next(30) == 0) sync();
     }

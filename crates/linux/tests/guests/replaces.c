@@ -1,8 +1,8 @@
 /* Removes a file, and a directory with a file in it, and makes something else of their names. */
+#include "facts.h"
+
 #include <sys/socket.h>
 #include <sys/un.h>
-
-#include "facts.h"
 
 static int make(const char *what, const char *place) {
     if (!strcmp(what, "directory")) return mkdir(place, 0755);
