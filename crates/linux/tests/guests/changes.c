@@ -1,9 +1,7 @@
 /* Changes a directory tree at random, with what the seed says; prints what each change gave. With a third
  * argument, there are FIFOs and sockets in it, too. */
 #include "facts.h"
-
-#include <sys/socket.h>
-#include <sys/un.h>
+#include "named.h"
 
 static uint64_t state;
 
@@ -26,16 +24,6 @@ static void report(int step, const char *what, const char *one, const char *two,
 static int waits(const char *place) {
     struct stat s;
     return stat(place, &s) == 0 && S_ISFIFO(s.st_mode);
-}
-
-static int bound_at(const char *place) {
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    strcpy(name.sun_path, place);
-    int s = socket(AF_UNIX, SOCK_STREAM, 0);
-    int result = bind(s, (struct sockaddr *)&name, sizeof name), why = errno;
-    close(s);
-    errno = why;
-    return result;
 }
 
 int main(int count, char **arguments) {
@@ -116,7 +104,12 @@ int main(int count, char **arguments) {
             break;
         }
         case 14: report(step, "mkfifo", one, "", mkfifo(one, 0644)); break;
-        case 15: report(step, "bind", one, "", bound_at(one)); break;
+        case 15: {
+            int s = named_socket(SOCK_STREAM, one);
+            report(step, "bind", one, "", s);
+            if (s >= 0) close(s);
+            break;
+        }
         }
         if (next(30) == 0) sync();
     }

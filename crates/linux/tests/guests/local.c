@@ -1,6 +1,7 @@
 /* UNIX sockets: names in the file tree and without, pairs, descriptors and credentials that come
    along, and waiting for all of them. */
 #include "facts.h"
+#include "named.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -9,26 +10,12 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/select.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
-
-static struct sockaddr_un path_name(const char *path) {
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    strcpy(a.sun_path, path);
-    return a;
-}
 
 static int events(int fd, int want) {
     struct pollfd p = {.fd = fd, .events = want};
     poll(&p, 1, 0);
     return p.revents & ~(POLLRDNORM | POLLWRNORM | POLLWRBAND);
-}
-
-static int make(int type, const char *path) {
-    int fd = socket(AF_UNIX, type, 0);
-    struct sockaddr_un a = path_name(path);
-    return bind(fd, (void *)&a, sizeof a) ? -1 : fd;
 }
 
 static int reach(int fd, const char *path) {
@@ -38,7 +25,7 @@ static int reach(int fd, const char *path) {
 
 static void names(void) {
     umask(022);
-    int s = make(SOCK_STREAM, "stream");
+    int s = named_socket(SOCK_STREAM, "stream");
     struct stat st;
     CALL(stat("stream", &st));
     FACT(st.st_mode & 0170777);
@@ -46,7 +33,7 @@ static void names(void) {
     CALL(access("stream", W_OK));
     int c = socket(AF_UNIX, SOCK_STREAM, 0);
     CALL(reach(c, "stream"));
-    FACT(make(SOCK_STREAM, "stream"));
+    FACT(named_socket(SOCK_STREAM, "stream"));
     CALL(listen(s, 2));
     CALL(reach(c, "missing"));
     close(open("file", O_CREAT | O_WRONLY, 0600));
@@ -78,7 +65,7 @@ static void names(void) {
     CALL(unlink("moved"));
     CALL(reach(second, "moved"));
     close(second), close(c), close(e), close(s), close(d);
-    s = make(SOCK_STREAM, "left");
+    s = named_socket(SOCK_STREAM, "left");
     close(s);
     c = socket(AF_UNIX, SOCK_STREAM, 0);
     CALL(reach(c, "left"));
@@ -167,7 +154,7 @@ static void pairs(void) {
 }
 
 static void datagrams(void) {
-    int a = make(SOCK_DGRAM, "a"), b = make(SOCK_DGRAM, "b"), c = socket(AF_UNIX, SOCK_DGRAM, 0);
+    int a = named_socket(SOCK_DGRAM, "a"), b = named_socket(SOCK_DGRAM, "b"), c = socket(AF_UNIX, SOCK_DGRAM, 0);
     struct sockaddr_un at = path_name("a"), from;
     CALL(sendto(b, "named", 5, 0, (void *)&at, sizeof at));
     CALL(sendto(c, "unnamed", 7, 0, (void *)&at, sizeof at));
@@ -294,7 +281,7 @@ static void credentials(void) {
     socklen_t n = sizeof peer;
     CALL(getsockopt(p[0], SOL_SOCKET, SO_PEERCRED, &peer, &n));
     close(p[0]), close(p[1]);
-    int s = make(SOCK_STREAM, "who");
+    int s = named_socket(SOCK_STREAM, "who");
     listen(s, 1);
     child = fork();
     if (child == 0) {
@@ -316,7 +303,7 @@ static void credentials(void) {
 }
 
 static void backlog(void) {
-    int s = make(SOCK_STREAM, "busy"), c[4], good = 0;
+    int s = named_socket(SOCK_STREAM, "busy"), c[4], good = 0;
     listen(s, 1);
     for (int i = 0; i < 4; i++) {
         c[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);

@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <stdint.h>
 #include <sys/mman.h>
 
 /* What one page table of the last level maps. */
