@@ -33,11 +33,25 @@ pub struct Queue {
     entries: usize,
     scheduling: Scheduling,
     remembered: Remembered,
-    /// Whenever a request is done within these times, no entry is free.
+    /// At all of these moments no entry is free, those left out at which a request was open that is
+    /// forgotten.
     full: Range<Cycles>,
-    /// When somebody asked last who had to look, and how many held an entry then.
+    /// When the latest of all requests takes its entry.
+    latest: Cycles,
+    /// How many others hold an entry is kept of each request. Nobody asks for it who comes in the order of
+    /// time.
+    counts: bool,
+    /// Requests since somebody did.
+    unasked: usize,
+    /// When somebody asked last who had to look, and how many held an entry then; kept like the others.
     asked: (Cycles, usize),
 }
+
+/// After so many requests of which none needed them, the others are no longer counted.
+const UNASKED: usize = 1024;
+
+/// No moment.
+const NEVER: Cycles = Cycles::MAX;
 
 /// The newest requests in the order of completion; in start order, in that of acceptance. They lie side by
 /// side, with room behind them, so that they are looked through and counted many at a time.
@@ -48,10 +62,12 @@ struct Remembered {
     /// Where they lie in the lists.
     range: Range<usize>,
     requests: Box<[Request]>,
-    /// When each is done, so many others hold an entry; not counted in start order.
+    /// When each is done, so many others hold an entry, if that is counted.
     others: Box<[u16]>,
     /// About where it is looked for those that are done then.
     hints: [usize; 2],
+    /// When the last was done of those that are no longer kept.
+    forgotten_until: Cycles,
 }
 
 /// When requests are done that are looked for again and again.
@@ -76,6 +92,7 @@ impl Remembered {
             requests: vec![Request::default(); places].into(),
             others: vec![0; places].into(),
             hints: [0; 2],
+            forgotten_until: 0,
         }
     }
 
@@ -98,68 +115,87 @@ impl Remembered {
         at
     }
 
-    /// Makes sure that there is a place behind the last one.
-    #[inline(always)]
+    /// Moves them to the beginning of the lists: there is no place behind the last one.
+    #[cold]
     fn make_room(&mut self) {
-        if self.range.end == self.requests.len() {
-            self.requests.copy_within(self.range.clone(), 0);
-            self.others.copy_within(self.range.clone(), 0);
-            for hint in &mut self.hints {
-                *hint = hint.saturating_sub(self.range.start);
-            }
-            self.range = 0..self.range.len();
+        self.requests.copy_within(self.range.clone(), 0);
+        self.others.copy_within(self.range.clone(), 0);
+        for hint in &mut self.hints {
+            *hint = hint.saturating_sub(self.range.start);
         }
+        self.range = 0..self.range.len();
     }
 
+    /// Takes away the first, if there are more than there is room for.
     #[inline(always)]
-    fn take_first(&mut self) -> Option<Request> {
-        let first = self.requests().first().copied();
-        self.range.start += usize::from(first.is_some());
-        first
+    fn forget(&mut self) -> Option<Request> {
+        (self.range.len() > self.room).then(|| {
+            let first = self.requests[self.range.start];
+            self.range.start += 1;
+            self.forgotten_until = self.forgotten_until.max(first.done);
+            first
+        })
     }
 
-    /// Puts a request behind all others. Returns the one that made room.
+    /// Puts a request behind all others.
     #[inline(always)]
-    fn push(&mut self, request: Request) -> Option<Request> {
-        self.make_room();
+    fn push(&mut self, request: Request) {
+        if self.range.end == self.requests.len() {
+            self.make_room();
+        }
         self.requests[self.range.end] = request;
         self.range.end += 1;
-        (self.range.len() > self.room).then(|| self.take_first())?
     }
 
-    /// Puts a request in its place in the order, and counts it and those that it holds an entry beside.
-    /// Returns the one that made room, which may be itself. `hint` says about where those stand that are
-    /// done when it is accepted.
+    /// Puts a request in its place in the order of completion, which is returned.
     #[inline(always)]
-    fn insert(&mut self, request: Request, hint: Hint) -> Option<Request> {
-        self.make_room();
+    fn insert(&mut self, request: Request) -> usize {
+        self.push(request);
         let Range { start, end } = self.range;
-        let (mut place, mut others) = (end, 0);
-        for later in self.requests[start..end].iter().rev() {
-            if later.done <= request.done {
-                break;
-            }
-            others += u16::from(later.accepted <= request.done);
+        let kept = &mut self.requests[start..end];
+        let mut place = kept.len() - 1;
+        while place > 0 && kept[place - 1].done > request.done {
+            kept[place] = kept[place - 1];
             place -= 1;
         }
+        kept[place] = request;
+        start + place
+    }
+
+    /// Counts a request that was put there, and those that it holds an entry beside. `hint` says about
+    /// where those stand that are done when it is accepted.
+    #[inline(always)]
+    fn count(&mut self, place: usize, hint: Hint) {
+        let end = self.range.end;
+        self.others.copy_within(place..end - 1, place + 1);
+        let Request { accepted, done } = self.requests[place];
+        let later = self.requests[place + 1..end].iter();
+        self.others[place] = later.map(|later| u16::from(later.accepted <= done)).sum();
+        for hint in &mut self.hints {
+            *hint += usize::from(place <= *hint);
+        }
         // One that holds an entry from `accepted` on is still there when those before it are done.
-        let first = self.first(hint, |one| one.done >= request.accepted);
+        let first = self.first(hint, |one| one.done >= accepted);
         if first < place {
             for others in &mut self.others[first..place] {
                 *others += 1;
             }
         }
-        if place < end {
-            self.requests.copy_within(place..end, place + 1);
-            self.others.copy_within(place..end, place + 1);
+    }
+
+    /// Counts all, of whom the latest took its entry then.
+    fn count_all(&mut self, latest: Cycles) {
+        let end = self.range.end;
+        for place in self.range.clone() {
+            let done = self.requests[place].done;
+            let later = &self.requests[place + 1..end];
+            let others = if latest <= done {
+                later.len()
+            } else {
+                later.iter().filter(|later| later.accepted <= done).count()
+            };
+            self.others[place] = others as u16;
         }
-        self.requests[place] = request;
-        self.others[place] = others;
-        self.range.end += 1;
-        for hint in &mut self.hints {
-            *hint += usize::from(place <= *hint);
-        }
-        (self.range.len() > self.room).then(|| self.take_first())?
     }
 }
 
@@ -176,7 +212,10 @@ impl Queue {
             scheduling,
             remembered: Remembered::new(remembered),
             full: 0..0,
-            asked: (0, 0),
+            latest: 0,
+            counts: false,
+            unasked: 0,
+            asked: (NEVER, 0),
         }
     }
 
@@ -188,18 +227,42 @@ impl Queue {
             return now;
         };
         if self.scheduling == Scheduling::StartOrder {
-            let first = self.remembered.take_first();
-            return first.map_or(now, |first| now.max(first.done));
+            let first = requests[0].done;
+            self.remembered.range.start += 1;
+            return now.max(first);
         }
         // As soon as this one is over, fewer than `entries` wait.
-        if requests[last].done <= now {
+        let over = requests[last].done;
+        if over <= now {
             return now;
+        }
+        self.admit_late(now, over)
+    }
+
+    /// The same where more are not over.
+    fn admit_late(&mut self, now: Cycles, over: Cycles) -> Cycles {
+        if self.latest <= now {
+            // All of them hold an entry.
+            self.is_full(now..over);
+            return over;
+        }
+        let known = self.full.contains(&now) && self.remembered.forgotten_until <= now;
+        if known && self.latest <= self.full.end {
+            // From then on all of them do.
+            self.full.end = self.full.end.max(over);
+            return self.full.end;
         }
         self.admit_behind(now)
     }
 
-    /// The same where not so many are over.
+    /// The same where some take their entries later.
     fn admit_behind(&mut self, now: Cycles) -> Cycles {
+        self.unasked = 0;
+        if !self.counts {
+            self.counts = true;
+            self.asked = (NEVER, 0);
+            self.remembered.count_all(self.latest);
+        }
         let remembered = &mut self.remembered;
         let later = remembered.first(Hint::Asked, |one| one.done > now);
         if self.asked.0 != now {
@@ -222,29 +285,55 @@ impl Queue {
         let free = others.position(|&others| usize::from(others) < self.entries);
         let free = looked + free.expect("an empty queue has an entry");
         remembered.hints[Hint::Free as usize] = free;
-        self.full = next..remembered.requests[free].done;
-        self.full.end
+        let over = remembered.requests[free].done;
+        self.is_full(now..over);
+        over
+    }
+
+    /// No entry is free at these moments.
+    #[inline(always)]
+    fn is_full(&mut self, moments: Range<Cycles>) {
+        let full = &mut self.full;
+        let touches = moments.start <= full.end && full.start <= moments.end;
+        *full = if touches {
+            moments.start.min(full.start)..moments.end.max(full.end)
+        } else {
+            moments
+        };
     }
 
     /// Takes the entry.
     #[inline]
     pub fn hold(&mut self, accepted: Cycles, done: Cycles) {
         let request = Request { accepted, done };
-        let forgotten = match self.scheduling {
-            Scheduling::Fcfs => {
-                let hint = if accepted == self.full.end {
-                    Hint::Free
-                } else {
-                    Hint::Asked
-                };
-                self.remembered.insert(request, hint)
-            }
-            Scheduling::StartOrder => self.remembered.push(request),
+        self.latest = self.latest.max(accepted);
+        if self.scheduling == Scheduling::StartOrder {
+            self.remembered.push(request);
+            self.remembered.forget();
+            return;
+        }
+        let place = self.remembered.insert(request);
+        if self.counts {
+            self.count(request, place);
+        } else {
+            self.remembered.forget();
+        }
+    }
+
+    /// Counts a request that was put there.
+    fn count(&mut self, request: Request, place: usize) {
+        let hint = if request.accepted == self.full.end {
+            Hint::Free
+        } else {
+            Hint::Asked
         };
+        self.remembered.count(place, hint);
         self.asked.1 += usize::from(request.holds(self.asked.0));
-        if let Some(forgotten) = forgotten {
+        if let Some(forgotten) = self.remembered.forget() {
             self.asked.1 -= usize::from(forgotten.holds(self.asked.0));
         }
+        self.unasked += 1;
+        self.counts = self.unasked < UNASKED;
     }
 }
 
@@ -290,7 +379,7 @@ mod tests {
     fn a_request_is_admitted_as_soon_as_an_entry_is_free() {
         // Who asks in the order of time, who asks again and again as of the same time, and who asks as of
         // a time that has long been.
-        for (pace, late) in [(300, 1), (1, 1), (20, 1), (30, 20_000)] {
+        for (pace, late) in [(300, 1), (1, 1), (20, 1), (20, 300), (30, 20_000)] {
             requests_are_admitted_by_definition(pace, late, 1);
         }
     }
