@@ -10,7 +10,7 @@ const SLOTS: usize = 8192;
 /// The link.
 #[derive(Clone, Debug)]
 pub struct Link {
-    calendar: Calendar,
+    calendar: Calendar<SLOTS>,
     bytes_per_kilocycle: u64,
     /// What a line takes, because that is what is asked for.
     line_cycles: Cycles,
@@ -21,7 +21,7 @@ impl Link {
     pub fn new(bytes_per_second: u64, frequency_mhz: u64) -> Self {
         let bytes_per_kilocycle = (bytes_per_second / (frequency_mhz * 1000)).max(1);
         Self {
-            calendar: Calendar::new(SLOTS),
+            calendar: Calendar::new(),
             bytes_per_kilocycle,
             line_cycles: (LINE_BYTES as u64 * 1000).div_ceil(bytes_per_kilocycle),
         }

@@ -115,7 +115,7 @@ pub struct Hardware {
     /// them: nobody asks for another one in between.
     came: Line,
     /// Of each slice of the shared cache.
-    ports: Vec<Calendar>,
+    ports: Vec<Calendar<PORT_SLOTS>>,
     /// Controller and media.
     pub memory: Memory,
     /// Timed events.
@@ -189,7 +189,7 @@ impl Hardware {
             groups: SharingGroup::all(&specification),
             directories: Directories::new(&specification, &llc),
             came: Line::ZERO,
-            ports: vec![Calendar::new(PORT_SLOTS); specification.harts],
+            ports: vec![Calendar::new(); specification.harts],
             llc,
             memory: Memory::new(&specification, arena, context_range),
             events: EventQueue::default(),
