@@ -7,7 +7,6 @@ use crate::module::Operation;
 use crate::physical_map::Place;
 use crate::statistics::Statistics;
 use crate::time::Cycles;
-use crate::waiting::Displaced;
 
 impl Memory {
     /// Copies whole rows, or parts of them, within a memory module: nothing crosses the link. `from` and
@@ -70,8 +69,8 @@ impl Memory {
             for (offset, piece) in row {
                 let at = (offset - target.offset) as usize;
                 let address = to + at as u64;
-                let displaced = Displaced::by(&mut self.arena, address, &newest[at..at + piece]);
-                self.keep_displaced(&operation, &written, address, displaced);
+                self.displace(module, address, &newest[at..at + piece]);
+                self.keep_displaced(&operation, &written, (address, piece));
             }
             done.accepted = written.accepted;
             done.durable = done.durable.max(written.done);

@@ -25,7 +25,6 @@ use crate::statistics::Statistics;
 use crate::time::Cycles;
 use crate::timeline::{Fact, Track};
 use crate::trace::{Accessor, Traced};
-use crate::waiting::Displaced;
 
 /// What the processor asks of a module that has a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,13 +254,12 @@ impl Inside<'_> {
                 traffic,
             };
             let memory = &mut *self.memory;
-            let displaced = Displaced::by(&mut memory.arena, start, piece);
+            memory.displace(self.module, start, piece);
             if let (true, Some(contract)) = (self.shows, &mut memory.contract) {
                 contract.changed_inside(start, piece);
             }
             let way = (Path::Inside, not_before);
-            let written =
-                memory.write_row(&operation, offset, displaced, way, now, self.statistics);
+            let written = memory.write_row(&operation, offset, way, now, self.statistics);
             done.accepted = done.accepted.max(written.accepted);
             done.durable = done.durable.max(written.durable);
         }

@@ -27,7 +27,6 @@ use crate::statistics::Statistics;
 use crate::time::Cycles;
 use crate::timeline::{NotCopied, Timeline};
 use crate::trace::Traced;
-use crate::waiting::Displaced;
 pub use crate::waiting::{Lost, Tear};
 use crate::watched::Watched;
 
@@ -387,11 +386,12 @@ impl Memory {
         let arrives = now + self.link_latency(place);
         let admission = self.admit(place.module, &access, arrives, statistics);
         let behind = self.dram.as_mut().and_then(|dram| dram.catches_up(line));
-        let old = self.arena.replace_line(address, bytes);
-        let displaced = Displaced::Line(behind.unwrap_or(old));
+        let displaced = behind.as_ref().unwrap_or(self.arena.line(address));
+        self.modules[place.module].displaces(&displaced.0);
+        self.arena.write_line(address, bytes);
         let range = (address, LINE_BYTES, home);
         let when = (admission, not_before);
-        let done = self.write(place, range, displaced, traffic, now, when, statistics);
+        let done = self.write(place, range, traffic, now, when, statistics);
         self.copy_to_dram(line, done.accepted, statistics);
         done
     }
@@ -429,10 +429,18 @@ impl Memory {
         let access = HostAccess::write(address, bytes);
         let arrives = now + self.link_latency(place);
         let admission = self.admit(place.module, &access, arrives, statistics);
-        let displaced = Displaced::by(&mut self.arena, address, bytes);
+        self.displace(place.module, address, bytes);
         let range = (address, bytes.len(), home);
         let when = (admission, not_before);
-        self.write(place, range, displaced, traffic, now, when, statistics)
+        self.write(place, range, traffic, now, when, statistics)
+    }
+
+    /// Writes bytes of a module, which keeps what they displace: they are accepted next.
+    #[inline]
+    pub(crate) fn displace(&mut self, module: usize, address: u64, bytes: &[u8]) {
+        let displaced = self.arena.slice(address, bytes.len());
+        self.modules[module].displaces(&displaced);
+        self.arena.write(address, bytes);
     }
 
     /// Accepts the write of bytes that lie together, over the link. Where that takes long, its sender may go
@@ -443,7 +451,6 @@ impl Memory {
         &mut self,
         place: Place,
         (address, length, home): (u64, usize, LineNumber),
-        displaced: Displaced,
         traffic: Traffic,
         now: Cycles,
         (admission, not_before): (Admission, Cycles),
@@ -462,14 +469,7 @@ impl Memory {
         let latency = self.link_latency(place);
         let way = (Path::Link, not_before.max(at));
         let arrives = now + latency;
-        let written = self.write_row(
-            &operation,
-            place.offset,
-            displaced,
-            way,
-            arrives,
-            statistics,
-        );
+        let written = self.write_row(&operation, place.offset, way, arrives, statistics);
         let begins = way.1.max(arrives);
         let written = match admission {
             Admission::Held { kept, .. } => {
@@ -509,7 +509,6 @@ impl Memory {
         &mut self,
         operation: &Operation,
         offset: u64,
-        displaced: Displaced,
         (path, not_before): (Path, Cycles),
         now: Cycles,
         statistics: &mut Statistics,
@@ -521,7 +520,7 @@ impl Memory {
             not_before,
         };
         let written = self.accept(&request, operation, now, statistics);
-        self.keep_displaced(operation, &written, operation.address, displaced);
+        self.keep_displaced(operation, &written, (operation.address, operation.bytes));
         Accepted {
             accepted: written.accepted,
             durable: written.done,

@@ -17,7 +17,7 @@ use crate::posted::PostedWrites;
 use crate::specification::{MAIN_MODULE, Persistence, Specification};
 use crate::statistics::Statistics;
 use crate::time::Cycles;
-use crate::waiting::{Displaced, Waiting};
+use crate::waiting::Waiting;
 
 crate::counters! {
     /// What a module has done, whoever asked for it.
@@ -222,12 +222,20 @@ impl Module {
         taken
     }
 
-    /// Keeps what a write displaced, as long as a cut could bring it back.
+    /// Keeps what a write displaces, which is accepted next, as long as a cut could bring it back.
     #[inline(always)]
-    pub(crate) fn wait(&mut self, written: &Served, address: u64, displaced: Displaced) {
+    pub(crate) fn displaces(&mut self, bytes: &[u8]) {
+        if self.persistence != Persistence::None {
+            self.waiting.displaces(bytes);
+        }
+    }
+
+    /// The write was accepted, as so many bytes at an address.
+    #[inline(always)]
+    pub(crate) fn wait(&mut self, written: &Served, address: u64, length: usize) {
         if self.persistence != Persistence::None {
             let survives = self.survives(written);
-            self.waiting.push(&survives, address, displaced);
+            self.waiting.push(&survives, address, length);
         }
     }
 

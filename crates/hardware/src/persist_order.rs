@@ -17,7 +17,6 @@ use crate::memory::{Memory, Traffic};
 use crate::module::Operation;
 use crate::specification::Persistence;
 use crate::time::Cycles;
-use crate::waiting::Displaced;
 
 /// A write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,13 +97,12 @@ impl Memory {
         &mut self,
         operation: &Operation,
         written: &Served,
-        address: u64,
-        displaced: Displaced,
+        (address, length): (u64, usize),
     ) {
         if self.persist_order.0.is_some() {
-            self.keep_row(operation, written, address, displaced.bytes().len());
+            self.keep_row(operation, written, address, length);
         }
-        self.modules[operation.module].wait(written, address, displaced);
+        self.modules[operation.module].wait(written, address, length);
     }
 
     #[cold]

@@ -14,7 +14,6 @@ use std::ops::Range;
 
 use crate::arena::Arena;
 use crate::controller::Served;
-use crate::line::{LINE_BYTES, Line};
 use crate::random::Random;
 use crate::time::Cycles;
 
@@ -77,77 +76,91 @@ impl Tear {
     }
 }
 
-/// The bytes that a write displaced.
-#[derive(Clone, Debug)]
-pub(crate) enum Displaced {
-    Line(Line),
-    Block(Box<[u8]>),
+/// Bytes that come last, and go first.
+#[derive(Clone, Debug, Default)]
+struct Bytes {
+    kept: Vec<u8>,
+    /// So many at the beginning have gone.
+    gone: usize,
 }
 
-impl Displaced {
-    /// Writes bytes, and keeps what they displace.
-    #[inline]
-    pub fn by(arena: &mut Arena, address: u64, bytes: &[u8]) -> Self {
-        if let Ok(line) = bytes.try_into()
-            && address.is_multiple_of(LINE_BYTES as u64)
-        {
-            return Self::Line(arena.replace_line(address, &Line(line)));
-        }
-        let displaced = Self::Block(arena.slice(address, bytes.len()).into());
-        arena.write(address, bytes);
-        displaced
+/// From so many on, the room of those that have gone is used again.
+const GONE_BYTES: usize = 64 << 10;
+
+impl Bytes {
+    /// Those that have not gone.
+    fn all(&self) -> &[u8] {
+        &self.kept[self.gone..]
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Line(line) => &line.0,
-            Self::Block(bytes) => bytes,
+    #[inline(always)]
+    fn go(&mut self, length: usize) {
+        self.gone += length;
+        if self.gone >= GONE_BYTES.max(self.kept.len() / 2) {
+            self.move_up();
         }
+    }
+
+    #[cold]
+    fn move_up(&mut self) {
+        self.kept.drain(..self.gone);
+        self.gone = 0;
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Write {
     start: Cycles,
     done: Cycles,
     /// By then it is durable, and all before it.
     all_done: Cycles,
     address: u64,
-    displaced: Displaced,
+    length: usize,
 }
 
 /// The writes of one module, in the order of acceptance.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Waiting(VecDeque<Write>);
+pub(crate) struct Waiting {
+    writes: VecDeque<Write>,
+    /// What they displaced, in the same order, and last what the write displaces that is being accepted.
+    displaced: Bytes,
+}
 
 impl Waiting {
-    /// A write was accepted.
+    /// A write displaces these bytes, and is accepted next.
     #[inline(always)]
-    pub fn push(&mut self, served: &Served, address: u64, displaced: Displaced) {
-        let before = self.0.back().map_or(0, |write| write.all_done);
-        self.0.push_back(Write {
+    pub fn displaces(&mut self, bytes: &[u8]) {
+        self.displaced.kept.extend_from_slice(bytes);
+    }
+
+    /// It was accepted.
+    #[inline(always)]
+    pub fn push(&mut self, served: &Served, address: u64, length: usize) {
+        let before = self.writes.back().map_or(0, |write| write.all_done);
+        self.writes.push_back(Write {
             start: served.start,
             done: served.done,
             all_done: before.max(served.done),
             address,
-            displaced,
+            length,
         });
     }
 
     /// Nothing that was durable at this time will be asked for again.
     #[inline(always)]
     pub fn forget_until(&mut self, horizon: Cycles) {
-        while self.0.front().is_some_and(|write| write.done <= horizon) {
-            self.0.pop_front();
+        while let Some(write) = self.writes.front().filter(|write| write.done <= horizon) {
+            self.displaced.go(write.length);
+            self.writes.pop_front();
         }
     }
 
     /// When the last write of any of these bytes will be durable, if that is later than `now`; else `now`.
     /// It looks at no more writes than become durable later, and at those accepted behind them.
     pub fn durable_at(&self, bytes: &Range<u64>, now: Cycles) -> Cycles {
-        let later = (self.0.iter().rev()).take_while(|write| write.all_done > now);
+        let later = (self.writes.iter().rev()).take_while(|write| write.all_done > now);
         let same = later.filter(|write| {
-            let end = write.address + write.displaced.bytes().len() as u64;
+            let end = write.address + write.length as u64;
             write.address < bytes.end && bytes.start < end
         });
         same.fold(now, |durable, write| durable.max(write.done))
@@ -156,20 +169,22 @@ impl Waiting {
     /// The writes that are not durable at `at`: their addresses, how long they are, when each begins at the
     /// media, and when it is done.
     pub fn until(&self, at: Cycles) -> impl Iterator<Item = (u64, usize, [Cycles; 2])> {
-        let waiting = self.0.iter().filter(move |write| write.done > at);
-        waiting.map(|write| {
-            let length = write.displaced.bytes().len();
-            (write.address, length, [write.start, write.done])
-        })
+        let waiting = self.writes.iter().filter(move |write| write.done > at);
+        waiting.map(|write| (write.address, write.length, [write.start, write.done]))
     }
 
     /// Cuts the power at `at`.
     pub fn power_off(&self, arena: &mut Arena, at: Cycles, tear: &mut Tear, lost: &mut Lost) {
-        for write in self.0.iter().rev().filter(|write| write.done > at) {
-            let displaced = write.displaced.bytes();
+        let mut before = self.displaced.all();
+        for write in self.writes.iter().rev() {
+            let displaced;
+            (before, displaced) = before.split_at(before.len() - write.length);
+            if write.done <= at {
+                continue;
+            }
             if write.start <= at {
                 let mut torn = displaced.to_vec();
-                tear.apply(&mut torn, &arena.slice(write.address, displaced.len()));
+                tear.apply(&mut torn, &arena.slice(write.address, write.length));
                 lost.replace(arena, write.address, &torn);
                 lost.writes_in_flight += 1;
             } else {
