@@ -9,18 +9,24 @@ use crate::time::Cycles;
 
 const SLOT_CYCLES: u64 = 64;
 
-/// An entry of the ring: used cycles in the low bits, the lap of the ring they belong to above.
-const LAP_SHIFT: u32 = 8;
-const USED_MASK: u64 = (1 << LAP_SHIFT) - 1;
+/// An entry of the ring: used cycles in the low bits, the last bits of the lap of the ring that they belong to
+/// above. It is small because many are looked at for the first time since they left the host's caches.
+const LAP_SHIFT: u32 = 7;
+const USED_MASK: u16 = (1 << LAP_SHIFT) - 1;
+
+/// Laps that an entry tells apart.
+const LAPS: u64 = 1 << (u16::BITS - LAP_SHIFT);
 
 /// The calendar. It remembers so many slots before the latest one in use, a power of two.
 #[derive(Clone, Debug)]
 pub struct Calendar<const SLOTS: usize> {
     /// A ring. An entry of an earlier lap is a slot that nobody has used yet, so that time may
     /// jump ahead without a visit to the slots between.
-    used: Box<[u64; SLOTS]>,
+    used: Box<[u16; SLOTS]>,
     /// The latest slot in use; the ring holds the slots up to it.
     latest: u64,
+    /// Before this slot, no entry is so old that its lap could be taken for another.
+    told_apart: u64,
 }
 
 impl<const SLOTS: usize> Calendar<SLOTS> {
@@ -34,29 +40,37 @@ impl<const SLOTS: usize> Calendar<SLOTS> {
         Self {
             used: vec![0; SLOTS].try_into().expect("so many"),
             latest: SLOTS as u64 - 1,
+            told_apart: LAPS / 2 * SLOTS as u64,
         }
+    }
+
+    /// The lap of a slot, as its entry tells it.
+    #[inline(always)]
+    fn lap(slot: u64) -> u16 {
+        ((slot >> Self::LAP_SLOTS) as u16) << LAP_SHIFT
     }
 
     /// A slot's entry, the lap that it belongs to now, and its used cycles.
     #[inline(always)]
-    fn entry(&mut self, slot: u64) -> (&mut u64, u64, u64) {
+    fn entry(&mut self, slot: u64) -> (&mut u16, u16, u64) {
         let entry = &mut self.used[slot as usize % SLOTS];
-        let lap = slot >> Self::LAP_SLOTS << LAP_SHIFT;
+        let lap = Self::lap(slot);
         let used = *entry ^ lap;
-        (entry, lap, if used <= USED_MASK { used } else { 0 })
+        let used = if used <= USED_MASK { used } else { 0 };
+        (entry, lap, u64::from(used))
     }
 
     /// Reserves so many cycles at or after `earliest`; returns when the last of them is over.
-    #[inline]
+    #[inline(always)]
     pub fn reserve(&mut self, earliest: Cycles, cycles: Cycles) -> Cycles {
         let slot = earliest / SLOT_CYCLES;
         let latest = self.latest.max(slot);
-        if slot + SLOTS as u64 > latest {
+        if slot + SLOTS as u64 > latest && slot < self.told_apart {
             let (entry, lap, used) = self.entry(slot);
             let begin = used.max(earliest % SLOT_CYCLES);
             if begin + cycles <= SLOT_CYCLES {
                 // What lies before `earliest` stays free for others, so only the grant is added.
-                *entry = lap | (used + cycles);
+                *entry = lap | (used + cycles) as u16;
                 self.latest = latest;
                 return slot * SLOT_CYCLES + begin + cycles;
             }
@@ -65,6 +79,7 @@ impl<const SLOTS: usize> Calendar<SLOTS> {
     }
 
     /// The same where it takes several slots, or the first is no longer remembered.
+    #[inline(never)]
     fn reserve_over(&mut self, earliest: Cycles, cycles: Cycles) -> Cycles {
         let mut needed = cycles;
         let mut slot = (earliest / SLOT_CYCLES).max(self.latest + 1 - SLOTS as u64);
@@ -74,11 +89,11 @@ impl<const SLOTS: usize> Calendar<SLOTS> {
             0
         };
         loop {
-            self.latest = self.latest.max(slot);
+            self.come_to(slot);
             let (entry, lap, used) = self.entry(slot);
             let begin = used.max(skipped);
             let granted = needed.min(SLOT_CYCLES - begin);
-            *entry = lap | (used + granted);
+            *entry = lap | (used + granted) as u16;
             needed -= granted;
             if needed == 0 {
                 return slot * SLOT_CYCLES + begin + granted;
@@ -87,11 +102,36 @@ impl<const SLOTS: usize> Calendar<SLOTS> {
             slot += 1;
         }
     }
+
+    /// A slot is used. Entries whose laps could not be told apart from then on become those of free slots.
+    #[inline(never)]
+    fn come_to(&mut self, slot: u64) {
+        let before = self.latest;
+        self.latest = before.max(slot);
+        if slot < self.told_apart {
+            return;
+        }
+        let slots = SLOTS as u64;
+        for first in 0..slots {
+            // The last slot up to `latest` that has the entry of `first`.
+            let last_until = |latest: u64| latest - (latest - first) % slots;
+            let now = last_until(slot);
+            let entry = &mut self.used[first as usize];
+            let remembered = now <= before && *entry & !USED_MASK == Self::lap(now);
+            if !remembered {
+                *entry = Self::lap(now);
+            }
+        }
+        self.told_apart = (slot >> Self::LAP_SLOTS) * slots + LAPS / 2 * slots;
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
+    use crate::random::Random;
 
     #[test]
     fn bandwidth_is_never_exceeded_and_gaps_are_used() {
@@ -119,5 +159,46 @@ mod tests {
         assert_eq!(calendar.reserve(1_000_000, 2), 1_000_002);
         let oldest = (1_000_000 / SLOT_CYCLES - 3) * SLOT_CYCLES;
         assert_eq!(calendar.reserve(5, 2), oldest + 2);
+    }
+
+    /// Against a list of all slots: transfers that come late by up to as long as is remembered, and longer,
+    /// and time that jumps ahead by up to some thousand laps.
+    #[test]
+    fn random_transfers() {
+        const SLOTS: usize = 16;
+        for seed in 1..=20 {
+            let mut random = Random::new(seed);
+            let mut calendar = Calendar::<SLOTS>::new();
+            let mut used: HashMap<u64, u64> = HashMap::new();
+            let (mut now, mut latest) = (0, SLOTS as u64 - 1);
+            for step in 0..20_000 {
+                let lap = SLOTS as u64 * SLOT_CYCLES;
+                now += match random.below(200) {
+                    0 => random.below(4000) * lap,
+                    1 => [LAPS, LAPS / 2, 1][random.below(3) as usize] * lap,
+                    _ => random.below(100),
+                };
+                let late = random.below(4) / 3 * random.below(2 * lap);
+                let earliest = Cycles::saturating_sub(now, late);
+                let cycles = [2, 10, 64, 320][random.below(4) as usize];
+                let oldest = (latest + 1 - SLOTS as u64) * SLOT_CYCLES;
+                let (mut at, mut needed) = (earliest.max(oldest), cycles);
+                let expected = loop {
+                    let slot = at / SLOT_CYCLES;
+                    latest = latest.max(slot);
+                    let used = used.entry(slot).or_default();
+                    let begin = (at % SLOT_CYCLES).max(*used);
+                    let granted = needed.min(SLOT_CYCLES - begin);
+                    *used += granted;
+                    needed -= granted;
+                    if needed == 0 {
+                        break slot * SLOT_CYCLES + begin + granted;
+                    }
+                    at = (slot + 1) * SLOT_CYCLES;
+                };
+                let told = format!("seed {seed}, step {step}");
+                assert_eq!(calendar.reserve(earliest, cycles), expected, "{told}");
+            }
+        }
     }
 }
