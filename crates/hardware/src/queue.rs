@@ -50,6 +50,9 @@ pub struct Queue {
 /// After so many requests of which none needed them, the others are no longer counted.
 const UNASKED: usize = 1024;
 
+/// So many that take their entries later are looked at one by one.
+const FEW: usize = 16;
+
 /// No moment.
 const NEVER: Cycles = Cycles::MAX;
 
@@ -147,35 +150,40 @@ impl Remembered {
         self.range.end += 1;
     }
 
-    /// Puts a request in its place in the order of completion, which is returned.
+    /// Puts a request in its place in the order of completion, which is returned, and counts who holds an
+    /// entry beside it, if that is kept.
     #[inline(always)]
-    fn insert(&mut self, request: Request) -> usize {
+    fn insert<const COUNTS: bool>(&mut self, request: Request) -> usize {
         self.push(request);
         let Range { start, end } = self.range;
-        let kept = &mut self.requests[start..end];
-        let mut place = kept.len() - 1;
-        while place > 0 && kept[place - 1].done > request.done {
-            kept[place] = kept[place - 1];
+        let (requests, others) = (&mut self.requests[start..end], &mut self.others[start..end]);
+        let mut place = requests.len() - 1;
+        let mut beside = 0;
+        while place > 0 && requests[place - 1].done > request.done {
+            requests[place] = requests[place - 1];
+            if COUNTS {
+                others[place] = others[place - 1];
+                beside += u16::from(requests[place].accepted <= request.done);
+            }
             place -= 1;
         }
-        kept[place] = request;
+        requests[place] = request;
+        if COUNTS {
+            others[place] = beside;
+        }
         start + place
     }
 
-    /// Counts a request that was put there, and those that it holds an entry beside. `hint` says about
-    /// where those stand that are done when it is accepted.
+    /// The same, and counts it beside others. `hint` says about where those stand that are done when it is
+    /// accepted.
     #[inline(always)]
-    fn count(&mut self, place: usize, hint: Hint) {
-        let end = self.range.end;
-        self.others.copy_within(place..end - 1, place + 1);
-        let Request { accepted, done } = self.requests[place];
-        let later = self.requests[place + 1..end].iter();
-        self.others[place] = later.map(|later| u16::from(later.accepted <= done)).sum();
+    fn insert_counted(&mut self, request: Request, hint: Hint) {
+        let place = self.insert::<true>(request);
         for hint in &mut self.hints {
             *hint += usize::from(place <= *hint);
         }
         // One that holds an entry from `accepted` on is still there when those before it are done.
-        let first = self.first(hint, |one| one.done >= accepted);
+        let first = self.first(hint, |one| one.done >= request.accepted);
         if first < place {
             for others in &mut self.others[first..place] {
                 *others += 1;
@@ -252,7 +260,40 @@ impl Queue {
             self.full.end = self.full.end.max(over);
             return self.full.end;
         }
-        self.admit_behind(now)
+        match self.admit_beside_few(now) {
+            Some(admitted) => admitted,
+            None => self.admit_behind(now),
+        }
+    }
+
+    /// The same where few take their entries later; nothing where many do.
+    fn admit_beside_few(&mut self, now: Cycles) -> Option<Cycles> {
+        let requests = self.remembered.requests();
+        let mut ahead = [0; FEW];
+        let mut few = 0;
+        let open = requests.iter().rev().take_while(|one| one.done > now);
+        let mut holding = 0;
+        for request in open {
+            if request.accepted <= now {
+                holding += 1;
+            } else {
+                *ahead.get_mut(few)? = request.accepted;
+                few += 1;
+            }
+        }
+        if holding < self.entries {
+            return Some(now);
+        }
+        // When each of these is done, all behind it hold an entry that have taken theirs.
+        let first = requests.len() - (holding + few);
+        let mut open = requests[first..].iter().map(|one| one.done).zip(0..);
+        let over = open.find(|&(time, before)| {
+            let later = ahead[..few].iter().filter(|&&accepted| accepted > time);
+            holding + few - 1 - before - later.count() < self.entries
+        });
+        let (over, _) = over.expect("an empty queue has an entry");
+        self.is_full(now..over);
+        Some(over)
     }
 
     /// The same where some take their entries later.
@@ -312,22 +353,22 @@ impl Queue {
             self.remembered.forget();
             return;
         }
-        let place = self.remembered.insert(request);
         if self.counts {
-            self.count(request, place);
+            self.hold_counted(request);
         } else {
+            self.remembered.insert::<false>(request);
             self.remembered.forget();
         }
     }
 
-    /// Counts a request that was put there.
-    fn count(&mut self, request: Request, place: usize) {
+    /// The same where it is counted who holds an entry beside whom.
+    fn hold_counted(&mut self, request: Request) {
         let hint = if request.accepted == self.full.end {
             Hint::Free
         } else {
             Hint::Asked
         };
-        self.remembered.count(place, hint);
+        self.remembered.insert_counted(request, hint);
         self.asked.1 += usize::from(request.holds(self.asked.0));
         if let Some(forgotten) = self.remembered.forget() {
             self.asked.1 -= usize::from(forgotten.holds(self.asked.0));
