@@ -38,8 +38,8 @@ pub struct Queue {
     full: Range<Cycles>,
     /// When the latest of all requests takes its entry.
     latest: Cycles,
-    /// How many others hold an entry is kept of each request. Nobody asks for it who comes in the order of
-    /// time.
+    /// How many others hold an entry is kept of each request. Nobody needs it but who comes when many take
+    /// their entries later, as a recovery does.
     counts: bool,
     /// Requests since somebody did.
     unasked: usize,
@@ -260,10 +260,16 @@ impl Queue {
             self.full.end = self.full.end.max(over);
             return self.full.end;
         }
-        match self.admit_beside_few(now) {
-            Some(admitted) => admitted,
-            None => self.admit_behind(now),
+        if !self.counts {
+            if let Some(admitted) = self.admit_beside_few(now) {
+                return admitted;
+            }
+            self.counts = true;
+            self.unasked = 0;
+            self.asked = (NEVER, 0);
+            self.remembered.count_all(self.latest);
         }
+        self.admit_behind(now)
     }
 
     /// The same where few take their entries later; nothing where many do.
@@ -296,14 +302,8 @@ impl Queue {
         Some(over)
     }
 
-    /// The same where some take their entries later.
+    /// The same where all are counted.
     fn admit_behind(&mut self, now: Cycles) -> Cycles {
-        self.unasked = 0;
-        if !self.counts {
-            self.counts = true;
-            self.asked = (NEVER, 0);
-            self.remembered.count_all(self.latest);
-        }
         let remembered = &mut self.remembered;
         let later = remembered.first(Hint::Asked, |one| one.done > now);
         if self.asked.0 != now {
@@ -311,7 +311,11 @@ impl Queue {
             let holding = open.iter().filter(|one| one.accepted <= now).count();
             self.asked = (now, holding);
         }
-        if self.asked.1 < self.entries {
+        let holding = self.asked.1;
+        if remembered.range.end - later > holding + FEW {
+            self.unasked = 0;
+        }
+        if holding < self.entries {
             return now;
         }
         // What is full stays so, for only more come to hold an entry then.
