@@ -115,22 +115,20 @@ pub fn encode(
     }
     let count = entries.len() as u64;
     let first = header.sequence << 16 | count << 8 | u64::from(flags);
+    let mut block = Vec::with_capacity(length);
+    block.extend_from_slice(&first.to_le_bytes());
+    block.extend_from_slice(&[0; 8]); // The seal comes last.
     let [successor, after_it] = header.successors;
-    let mut block = vec![0; length];
-    block[0..8].copy_from_slice(&first.to_le_bytes());
-    let slots = [header.predecessor, successor, after_it, header.system];
-    for (place, number) in block[16..32].chunks_exact_mut(4).zip(slots) {
-        place.copy_from_slice(&number.to_le_bytes());
+    for number in [header.predecessor, successor, after_it, header.system] {
+        block.extend_from_slice(&number.to_le_bytes());
     }
-    for (place, entry) in block[HEADER_BYTES..]
-        .chunks_exact_mut(ENTRY_BYTES)
-        .zip(entries)
-    {
+    for entry in entries {
         let tags =
             u64::from(ids.tag(entry.valid_from).0) << 8 | u64::from(ids.tag(entry.valid_till).0);
-        place[..8].copy_from_slice(&(entry.line << 16 | tags).to_le_bytes());
-        place[8..].copy_from_slice(&entry.bytes.0);
+        block.extend_from_slice(&(entry.line << 16 | tags).to_le_bytes());
+        block.extend_from_slice(&entry.bytes.0);
     }
+    block.resize(length, 0);
     let seal = seal_of(&block);
     block[8..16].copy_from_slice(&seal.to_le_bytes());
     block
