@@ -9,8 +9,8 @@ use crate::time::Cycles;
 
 const SLOT_CYCLES: u64 = 64;
 
-/// An entry of the ring: used cycles in the low bits, the last bits of the lap of the ring that they belong to
-/// above. It is small because many are looked at for the first time since they left the host's caches.
+/// An entry of the ring: used cycles in the low bits, the last bits of the lap of the ring that they belong
+/// to above. It is small because many are looked at for the first time since they left the host's caches.
 const LAP_SHIFT: u32 = 7;
 const USED_MASK: u16 = (1 << LAP_SHIFT) - 1;
 
@@ -29,20 +29,22 @@ pub struct Calendar<const SLOTS: usize> {
     told_apart: u64,
 }
 
-impl<const SLOTS: usize> Calendar<SLOTS> {
-    const LAP_SLOTS: u32 = {
-        assert!(SLOTS.is_power_of_two());
-        SLOTS.trailing_zeros()
-    };
-
+impl<const SLOTS: usize> Default for Calendar<SLOTS> {
     /// An empty calendar.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
             used: vec![0; SLOTS].try_into().expect("so many"),
             latest: SLOTS as u64 - 1,
             told_apart: LAPS / 2 * SLOTS as u64,
         }
     }
+}
+
+impl<const SLOTS: usize> Calendar<SLOTS> {
+    const LAP_SLOTS: u32 = {
+        assert!(SLOTS.is_power_of_two());
+        SLOTS.trailing_zeros()
+    };
 
     /// The lap of a slot, as its entry tells it.
     #[inline(always)]
@@ -135,7 +137,7 @@ mod tests {
 
     #[test]
     fn bandwidth_is_never_exceeded_and_gaps_are_used() {
-        let mut calendar = Calendar::<8192>::new();
+        let mut calendar = Calendar::<8192>::default();
         let far = calendar.reserve(100_000, 10);
         assert_eq!(far, 100_010);
         assert_eq!(
@@ -155,7 +157,7 @@ mod tests {
 
     #[test]
     fn what_is_older_than_it_remembers_starts_with_the_oldest_slot() {
-        let mut calendar = Calendar::<4>::new();
+        let mut calendar = Calendar::<4>::default();
         assert_eq!(calendar.reserve(1_000_000, 2), 1_000_002);
         let oldest = (1_000_000 / SLOT_CYCLES - 3) * SLOT_CYCLES;
         assert_eq!(calendar.reserve(5, 2), oldest + 2);
@@ -168,7 +170,7 @@ mod tests {
         const SLOTS: usize = 16;
         for seed in 1..=20 {
             let mut random = Random::new(seed);
-            let mut calendar = Calendar::<SLOTS>::new();
+            let mut calendar = Calendar::<SLOTS>::default();
             let mut used: HashMap<u64, u64> = HashMap::new();
             let (mut now, mut latest) = (0, SLOTS as u64 - 1);
             for step in 0..20_000 {

@@ -21,7 +21,7 @@ impl Link {
     pub fn new(bytes_per_second: u64, frequency_mhz: u64) -> Self {
         let bytes_per_kilocycle = (bytes_per_second / (frequency_mhz * 1000)).max(1);
         Self {
-            calendar: Calendar::new(),
+            calendar: Calendar::default(),
             bytes_per_kilocycle,
             line_cycles: (LINE_BYTES as u64 * 1000).div_ceil(bytes_per_kilocycle),
         }

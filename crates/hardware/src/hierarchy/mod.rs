@@ -189,7 +189,7 @@ impl Hardware {
             groups: SharingGroup::all(&specification),
             directories: Directories::new(&specification, &llc),
             came: Line::ZERO,
-            ports: vec![Calendar::new(); specification.harts],
+            ports: vec![Calendar::default(); specification.harts],
             llc,
             memory: Memory::new(&specification, arena, context_range),
             events: EventQueue::default(),
