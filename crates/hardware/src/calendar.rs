@@ -5,6 +5,8 @@
 //! cycles of each short slot of time; a transfer takes the first free cycles at or after the
 //! moment it could start. Bandwidth is exact, order within a slot (64 cycles) is not modelled.
 
+use std::ops::Range;
+
 use crate::time::Cycles;
 
 const SLOT_CYCLES: u64 = 64;
@@ -27,6 +29,8 @@ pub struct Calendar<const SLOTS: usize> {
     latest: u64,
     /// Before this slot, no entry is so old that its lap could be taken for another.
     told_apart: u64,
+    /// Slots that have no free cycles: who comes late, as a recovery's writes do, passes them at once.
+    full: Range<u64>,
 }
 
 impl<const SLOTS: usize> Default for Calendar<SLOTS> {
@@ -36,6 +40,7 @@ impl<const SLOTS: usize> Default for Calendar<SLOTS> {
             used: vec![0; SLOTS].try_into().expect("so many"),
             latest: SLOTS as u64 - 1,
             told_apart: LAPS / 2 * SLOTS as u64,
+            full: 0..0,
         }
     }
 }
@@ -85,23 +90,46 @@ impl<const SLOTS: usize> Calendar<SLOTS> {
     fn reserve_over(&mut self, earliest: Cycles, cycles: Cycles) -> Cycles {
         let mut needed = cycles;
         let mut slot = (earliest / SLOT_CYCLES).max(self.latest + 1 - SLOTS as u64);
+        if self.full.contains(&slot) {
+            slot = self.full.end;
+        }
         let mut skipped = if slot == earliest / SLOT_CYCLES {
             earliest % SLOT_CYCLES
         } else {
             0
         };
+        let mut full = slot..slot;
         loop {
-            self.come_to(slot);
+            if slot > self.latest {
+                self.come_to(slot);
+            }
             let (entry, lap, used) = self.entry(slot);
             let begin = used.max(skipped);
             let granted = needed.min(SLOT_CYCLES - begin);
             *entry = lap | (used + granted) as u16;
             needed -= granted;
+            if used + granted == SLOT_CYCLES {
+                full.end = slot + 1;
+            } else if needed > 0 {
+                full = slot + 1..slot + 1;
+            }
             if needed == 0 {
+                self.are_full(full);
                 return slot * SLOT_CYCLES + begin + granted;
             }
             skipped = 0;
             slot += 1;
+        }
+    }
+
+    /// These slots, which lie together, have no free cycles.
+    #[inline(always)]
+    fn are_full(&mut self, slots: Range<u64>) {
+        let full = &mut self.full;
+        if slots.start <= full.end && full.start <= slots.end {
+            *full = slots.start.min(full.start)..slots.end.max(full.end);
+        } else if !slots.is_empty() {
+            *full = slots;
         }
     }
 
