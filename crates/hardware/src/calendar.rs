@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use crate::time::Cycles;
+use crate::time::{Cycles, join};
 
 const SLOT_CYCLES: u64 = 64;
 
@@ -114,7 +114,7 @@ impl<const SLOTS: usize> Calendar<SLOTS> {
                 full = slot + 1..slot + 1;
             }
             if needed == 0 {
-                self.are_full(full);
+                join(&mut self.full, full);
                 return slot * SLOT_CYCLES + begin + granted;
             }
             skipped = 0;
@@ -122,37 +122,25 @@ impl<const SLOTS: usize> Calendar<SLOTS> {
         }
     }
 
-    /// These slots, which lie together, have no free cycles.
-    #[inline(always)]
-    fn are_full(&mut self, slots: Range<u64>) {
-        let full = &mut self.full;
-        if slots.start <= full.end && full.start <= slots.end {
-            *full = slots.start.min(full.start)..slots.end.max(full.end);
-        } else if !slots.is_empty() {
-            *full = slots;
-        }
-    }
-
-    /// A slot is used. Entries whose laps could not be told apart from then on become those of free slots.
+    /// A slot behind the latest is used. Entries whose laps could not be told apart from then on become
+    /// those of free slots.
     #[inline(never)]
     fn come_to(&mut self, slot: u64) {
-        let before = self.latest;
-        self.latest = before.max(slot);
+        let before = std::mem::replace(&mut self.latest, slot);
         if slot < self.told_apart {
             return;
         }
         let slots = SLOTS as u64;
         for first in 0..slots {
-            // The last slot up to `latest` that has the entry of `first`.
-            let last_until = |latest: u64| latest - (latest - first) % slots;
-            let now = last_until(slot);
+            // The last slot so far that has the entry of `first`.
+            let now = slot - (slot - first) % slots;
             let entry = &mut self.used[first as usize];
             let remembered = now <= before && *entry & !USED_MASK == Self::lap(now);
             if !remembered {
                 *entry = Self::lap(now);
             }
         }
-        self.told_apart = (slot >> Self::LAP_SLOTS) * slots + LAPS / 2 * slots;
+        self.told_apart = ((slot >> Self::LAP_SLOTS) + LAPS / 2) << Self::LAP_SLOTS;
     }
 }
 

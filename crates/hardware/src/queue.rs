@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::specification::Scheduling;
-use crate::time::Cycles;
+use crate::time::{Cycles, join};
 
 /// Requests that are remembered, for each entry, if nothing else is said: those that are over, and those that
 /// were dated ahead.
@@ -251,7 +251,7 @@ impl Queue {
     fn admit_late(&mut self, now: Cycles, over: Cycles) -> Cycles {
         if self.latest <= now {
             // All of them hold an entry.
-            self.is_full(now..over);
+            join(&mut self.full, now..over);
             return over;
         }
         let known = self.full.contains(&now) && self.remembered.forgotten_until <= now;
@@ -298,7 +298,7 @@ impl Queue {
             holding + few - 1 - before - later.count() < self.entries
         });
         let (over, _) = over.expect("an empty queue has an entry");
-        self.is_full(now..over);
+        join(&mut self.full, now..over);
         Some(over)
     }
 
@@ -331,20 +331,8 @@ impl Queue {
         let free = looked + free.expect("an empty queue has an entry");
         remembered.hints[Hint::Free as usize] = free;
         let over = remembered.requests[free].done;
-        self.is_full(now..over);
+        join(&mut self.full, now..over);
         over
-    }
-
-    /// No entry is free at these moments.
-    #[inline(always)]
-    fn is_full(&mut self, moments: Range<Cycles>) {
-        let full = &mut self.full;
-        let touches = moments.start <= full.end && full.start <= moments.end;
-        *full = if touches {
-            moments.start.min(full.start)..moments.end.max(full.end)
-        } else {
-            moments
-        };
     }
 
     /// Takes the entry.

@@ -1,8 +1,21 @@
 //! Simulated time. Everything is in core clock cycles; the specification is in nanoseconds where
 //! the papers give nanoseconds, and is converted once, here.
 
+use std::ops::Range;
+
 /// A point in time or a duration, in core clock cycles.
 pub type Cycles = u64;
+
+/// Joins what is known of a range of moments with more that is: where the two do not touch, what came last
+/// is kept, if that is any.
+#[inline(always)]
+pub(crate) fn join(known: &mut Range<Cycles>, more: Range<Cycles>) {
+    if more.start <= known.end && known.start <= more.end {
+        *known = more.start.min(known.start)..more.end.max(known.end);
+    } else if !more.is_empty() {
+        *known = more;
+    }
+}
 
 /// The core clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
