@@ -167,6 +167,7 @@ impl Memory {
         self.hold(what, address, length, room, now)
     }
 
+    #[cold]
     pub(crate) fn hold(
         &mut self,
         what: &str,
@@ -288,6 +289,14 @@ impl Hardware {
         policy: &P,
         line: LineNumber,
     ) -> Option<Line> {
+        if self.memory.contract.is_none() {
+            return None;
+        }
+        self.peek_before(policy, line)
+    }
+
+    #[cold]
+    fn peek_before<P: Policy + ?Sized>(&mut self, policy: &P, line: LineNumber) -> Option<Line> {
         self.shadow()?.prefetch(line);
         Some(policy.peek(self, line))
     }
@@ -356,9 +365,19 @@ impl Hardware {
         now: Cycles,
     ) {
         // A design that cannot go on has said so.
-        if self.memory.contract.is_none() || self.failure.is_some() {
-            return;
+        if self.memory.contract.is_some() && self.failure.is_none() {
+            self.hold_to_peek(policy, line, bytes, now);
         }
+    }
+
+    #[cold]
+    fn hold_to_peek<P: Policy + ?Sized>(
+        &mut self,
+        policy: &P,
+        line: LineNumber,
+        bytes: &Line,
+        now: Cycles,
+    ) {
         let shown = policy.peek(self, line);
         if let Some(contract) = &mut self.memory.contract
             && shown != *bytes

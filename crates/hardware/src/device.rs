@@ -364,9 +364,19 @@ impl Memory {
         written: bool,
         when: [Cycles; 2],
     ) {
-        if self.trace.is_none() || self.modules[module].device.is_none() {
-            return;
+        if self.trace.is_some() && self.modules[module].device.is_some() {
+            self.trace_access(module, (address, length), written, when);
         }
+    }
+
+    #[cold]
+    fn trace_access(
+        &mut self,
+        module: usize,
+        (address, length): (u64, usize),
+        written: bool,
+        when: [Cycles; 2],
+    ) {
         let wrote = written.then(|| self.arena.slice(address, length).into());
         if let Some(trace) = &mut self.trace {
             trace.push(Traced::Accessed {

@@ -107,6 +107,7 @@ impl EnergyReserve {
 
     /// A queue has accepted a write, which will be at the media then. Nothing that was there at `horizon`
     /// can be held together with what comes later.
+    #[cold]
     pub fn queues(&mut self, accepted: Cycles, at_media: Cycles, bytes: usize, horizon: Cycles) {
         self.queued.forget_until(horizon);
         let most = self.queued.hold(accepted, at_media, bytes as u64);

@@ -492,6 +492,7 @@ impl Memory {
     }
 
     /// A write that waits in a device, which keeps it from then on.
+    #[cold]
     fn held(&mut self, written: Accepted, kept: Cycles) -> Accepted {
         let accepted = kept.max(written.accepted);
         if let Some(times) = &mut self.persistence_times {
@@ -527,6 +528,12 @@ impl Memory {
         }
     }
 
+    #[cold]
+    fn note_times(&mut self, written: &Served) {
+        (self.persistence_times.iter_mut())
+            .for_each(|times| times.extend([written.start, written.done]));
+    }
+
     /// Accepts one row operation that writes, and counts it.
     #[inline(always)]
     pub(crate) fn accept(
@@ -553,8 +560,8 @@ impl Memory {
         if let Some(reserve) = &mut self.reserve {
             reserve.queues(written.accepted, at_media.done, bytes, self.horizon);
         }
-        if let Some(times) = &mut self.persistence_times {
-            times.extend([written.start, written.done]);
+        if self.persistence_times.is_some() {
+            self.note_times(&written);
         }
         statistics.nvm_writes += 1;
         statistics.nvm_written_bytes_total += bytes as u64;

@@ -265,6 +265,7 @@ impl Hardware {
     }
 
     /// Sends what waits in a hart's combining buffers for a line that it is about to access otherwise.
+    #[cold]
     pub(crate) fn send_combined_line<P: Policy + ?Sized>(
         &mut self,
         policy: &mut P,

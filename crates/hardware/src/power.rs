@@ -41,7 +41,14 @@ impl Hardware {
     /// drain it, unless a sharing group has newer ones.
     #[inline]
     pub(crate) fn needs_no_energy(&mut self, line: LineNumber) {
-        if self.memory.keeps_caches() && !self.dirty_inside(line) {
+        if self.memory.keeps_caches() {
+            self.leaves_shared(line);
+        }
+    }
+
+    #[cold]
+    fn leaves_shared(&mut self, line: LineNumber) {
+        if !self.dirty_inside(line) {
             self.memory.becomes_clean(line);
         }
     }
@@ -115,7 +122,14 @@ impl Memory {
     /// A line becomes dirty in the caches.
     #[inline]
     pub(crate) fn becomes_dirty(&mut self, line: LineNumber, now: Cycles) {
-        if self.keeps_caches() && self.keeps(line * LINE_BYTES as u64) {
+        if self.keeps_caches() {
+            self.needs_energy(line, now);
+        }
+    }
+
+    #[cold]
+    fn needs_energy(&mut self, line: LineNumber, now: Cycles) {
+        if self.keeps(line * LINE_BYTES as u64) {
             (self.reserve.iter_mut()).for_each(|reserve| reserve.becomes_dirty(line, now));
         }
     }

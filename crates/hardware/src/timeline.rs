@@ -258,6 +258,7 @@ impl Timeline {
     }
 
     /// Takes an event.
+    #[cold]
     pub fn take(&mut self, event: Event) {
         let last = match event.when {
             When::Span(_, at) | When::Moment(at) => at,
@@ -283,6 +284,7 @@ impl Timeline {
     }
 
     /// A span begins on a track. `which` tells it from others there that have begun.
+    #[cold]
     pub fn begin(
         &mut self,
         track: Track,
@@ -308,6 +310,7 @@ impl Timeline {
     }
 
     /// It ends, if it had begun. More is known of it by now.
+    #[cold]
     pub fn end(&mut self, track: Track, which: u64, at: Cycles, facts: &[Fact]) {
         if let Some(begun) = self.begun.remove(&(track, which)) {
             self.take_begun(track, begun, at, facts);

@@ -144,6 +144,14 @@ impl Watched {
         self.range.contains(&line) || self.lines.contains(&line)
     }
 
+    #[cold]
+    fn left(&mut self, eviction: &Eviction, at: Cycles) {
+        if self.has(eviction.line) {
+            let (line, cause) = (eviction.line, eviction.cause);
+            self.heard.push(Heard::Left { line, at, cause });
+        }
+    }
+
     /// What was heard since the last time.
     pub fn take(&mut self) -> Vec<Heard> {
         std::mem::take(&mut self.heard)
@@ -258,11 +266,8 @@ impl Hardware {
     /// A dirty line has left the caches.
     #[inline(always)]
     pub(crate) fn hear_eviction(&mut self, eviction: &Eviction, at: Cycles) {
-        if let Some(watched) = &mut self.memory.watched
-            && watched.has(eviction.line)
-        {
-            let (line, cause) = (eviction.line, eviction.cause);
-            watched.heard.push(Heard::Left { line, at, cause });
+        if let Some(watched) = &mut self.memory.watched {
+            watched.left(eviction, at);
         }
     }
 }

@@ -355,15 +355,8 @@ impl Hardware {
         }
         let crosses = word.version() != current;
         let told = crosses || policy.sees_every_store();
-        if let Some(trace) = &mut self.memory.trace
-            && (told || word.state() != State::Modified)
-        {
-            trace.push(Traced::Stored {
-                group,
-                hart,
-                line,
-                old: Box::new(*self.cores[hart].l1d.data(slot)),
-            });
+        if self.memory.trace.is_some() && (told || word.state() != State::Modified) {
+            self.trace_store(hart, slot);
         }
         if crosses && word.state() == State::Modified && policy.keeps_versions() {
             // Immutable by now: the L2 keeps it, the store goes on in place.
@@ -391,6 +384,20 @@ impl Hardware {
             self.hear_store(hart, slot, ready);
         }
         ready
+    }
+
+    /// Tells whoever verifies that a hart is about to store to the line in an L1D slot.
+    #[cold]
+    fn trace_store(&mut self, hart: usize, slot: Slot) {
+        let core = &self.cores[hart];
+        if let Some(trace) = &mut self.memory.trace {
+            trace.push(Traced::Stored {
+                group: core.group,
+                hart,
+                line: core.l1d.word(slot).line(),
+                old: Box::new(*core.l1d.data(slot)),
+            });
+        }
     }
 
     pub(crate) fn fill_l1d<P: Policy + ?Sized>(

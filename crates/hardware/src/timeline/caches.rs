@@ -132,6 +132,7 @@ impl Hardware {
         }
     }
 
+    #[cold]
     fn draw_cache(
         &mut self,
         part: Part,
