@@ -289,10 +289,8 @@ impl Hardware {
         policy: &P,
         line: LineNumber,
     ) -> Option<Line> {
-        if self.memory.contract.is_none() {
-            return None;
-        }
-        self.peek_before(policy, line)
+        let enforced = self.memory.contract.is_some();
+        enforced.then(|| self.peek_before(policy, line)).flatten()
     }
 
     #[cold]

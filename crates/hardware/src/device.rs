@@ -356,7 +356,7 @@ impl Memory {
     }
 
     /// What whoever verifies hears of the processor's access to a module that has a device.
-    #[inline]
+    #[cold]
     pub(crate) fn trace_host(
         &mut self,
         module: usize,
@@ -364,19 +364,9 @@ impl Memory {
         written: bool,
         when: [Cycles; 2],
     ) {
-        if self.trace.is_some() && self.modules[module].device.is_some() {
-            self.trace_access(module, (address, length), written, when);
+        if self.modules[module].device.is_none() {
+            return;
         }
-    }
-
-    #[cold]
-    fn trace_access(
-        &mut self,
-        module: usize,
-        (address, length): (u64, usize),
-        written: bool,
-        when: [Cycles; 2],
-    ) {
         let wrote = written.then(|| self.arena.slice(address, length).into());
         if let Some(trace) = &mut self.trace {
             trace.push(Traced::Accessed {

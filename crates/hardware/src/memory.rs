@@ -258,7 +258,9 @@ impl Memory {
         let way = (Path::Link, not_before);
         let read = self.read_row(place, (length, length), way, arrived, statistics);
         let when = [not_before.max(arrived), read];
-        self.trace_host(place.module, (address, length), false, when);
+        if self.trace.is_some() {
+            self.trace_host(place.module, (address, length), false, when);
+        }
         read + latency
     }
 
@@ -484,7 +486,9 @@ impl Memory {
         let last = &mut self.modules[place.module].last_accepted;
         *last = written.accepted.max(*last);
         let when = [begins, written.durable];
-        self.trace_host(place.module, (address, length), true, when);
+        if self.trace.is_some() {
+            self.trace_host(place.module, (address, length), true, when);
+        }
         Accepted {
             accepted: written.accepted - latency,
             durable: written.durable + latency,
@@ -526,12 +530,6 @@ impl Memory {
             accepted: written.accepted,
             durable: written.done,
         }
-    }
-
-    #[cold]
-    fn note_times(&mut self, written: &Served) {
-        (self.persistence_times.iter_mut())
-            .for_each(|times| times.extend([written.start, written.done]));
     }
 
     /// Accepts one row operation that writes, and counts it.

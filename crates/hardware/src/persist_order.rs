@@ -129,4 +129,12 @@ impl Memory {
         };
         order.take(row, horizon);
     }
+
+    /// Notes when a write is durable.
+    #[cold]
+    pub(crate) fn note_times(&mut self, written: &Served) {
+        if let Some(times) = &mut self.persistence_times {
+            times.extend([written.start, written.done]);
+        }
+    }
 }
