@@ -124,14 +124,20 @@ impl Arena {
     }
 
     /// Writes a line at its address.
-    #[inline]
+    #[inline(always)]
     pub fn write_line(&mut self, address: u64, new: &Line) {
-        self.replace_line(address, new);
+        *self.line_for(address, new) = *new;
     }
 
     /// The same; returns what was there.
     #[inline]
     pub fn replace_line(&mut self, address: u64, new: &Line) -> Line {
+        std::mem::replace(self.line_for(address, new), *new)
+    }
+
+    /// Where a line is that will have these bytes, of which the digest knows by now.
+    #[inline(always)]
+    fn line_for(&mut self, address: u64, new: &Line) -> &mut Line {
         debug_assert!(address < self.len());
         let place = self.pages.at_mut(address as usize & !(LINE_BYTES - 1));
         // SAFETY: as in `line_in`, of a page that is this arena's own by now.
@@ -141,7 +147,7 @@ impl Arena {
         {
             digest.replace(address, &line.0, &new.0);
         }
-        std::mem::replace(line, *new)
+        line
     }
 
     fn before_write(&mut self, address: u64, bytes: &[u8]) {

@@ -209,7 +209,8 @@ impl Hardware {
         }
         let version = policy.memory_version(line);
         if version != policy.current_version(hart) || policy.sees_every_store() {
-            ready = self.ask_store(policy, hart, (line, version), [&old, &new], &piece, ready);
+            let stored = (line, None, version);
+            ready = self.ask_store(policy, hart, stored, [&old, &new], &piece, ready);
         }
         let version = policy.current_version(hart);
         self.hear_bytes(hart, line, version, &new, ready);

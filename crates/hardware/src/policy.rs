@@ -11,6 +11,7 @@
 //! version for the whole machine, NVOverlay one for each sharing group, SPMS one for each strand), where
 //! a line's home is (`fill` and `evict` may redirect), and what its persistence instructions do.
 
+use crate::cache::Slot;
 use crate::hierarchy::Hardware;
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
 use crate::memory::Accepted;
@@ -36,6 +37,8 @@ pub struct CrossVersionStore<'a> {
     pub offset: usize,
     /// How many bytes it writes.
     pub length: usize,
+    /// Where the hart's L1D has the line; nothing for a store around the caches.
+    pub slot: Option<Slot>,
 }
 
 /// Why a line travels to memory.

@@ -123,7 +123,7 @@ impl Policy for HardwareShadow {
                 .write(hardware, line, store.old, false, Traffic::Flush, now)
                 .accepted;
         }
-        hardware.set_llc_version(line, tag(self.executing));
+        hardware.set_llc_version_of(store, tag(self.executing));
         hardware.statistics.translation_lookups += 1;
         hardware.statistics.translation_misses += u64::from(self.table.known(line).is_none());
         match self.table.stored_to(line) {

@@ -29,6 +29,15 @@ impl Because {
 }
 
 impl<L: Level> InCacheLog<L> {
+    /// Asks the host for where the log will have the next entry, which goes there with its whole block.
+    #[inline(always)]
+    pub(super) fn prefetch_entry(&self, hardware: &Hardware) {
+        let block_bytes = self.parameters.undo_buffer_bytes as u64;
+        let block = slot_address(&self.log_area, self.space.next_slots[0], block_bytes);
+        let entry = log::HEADER_BYTES + self.buffer.len() * log::ENTRY_BYTES;
+        hardware.memory.arena.prefetch(block + entry as u64);
+    }
+
     /// Writes what is in the undo buffer as a block of the log. Returns when it is durable.
     pub(super) fn write_block(
         &self,

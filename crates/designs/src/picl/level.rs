@@ -152,7 +152,7 @@ impl Level for LastLevel {
     }
 
     fn set_tag(hardware: &mut Hardware, store: &CrossVersionStore, tag: Version) {
-        hardware.set_llc_version(store.line, tag);
+        hardware.set_llc_version_of(store, tag);
     }
 
     /// Private caches are within the chip.

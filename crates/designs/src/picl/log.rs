@@ -39,7 +39,8 @@ pub const SUPER_BLOCK_BYTES: u64 = 4096;
 /// Names no slot.
 pub const NO_SLOT: u32 = u32::MAX;
 
-const HEADER_BYTES: usize = 32;
+/// Bytes of a block's header.
+pub const HEADER_BYTES: usize = 32;
 /// Bytes of an entry.
 pub const ENTRY_BYTES: usize = 8 + LINE_BYTES;
 

@@ -359,6 +359,7 @@ impl<L: Level> InCacheLog<L> {
         self.counters.undo_entries_from_clean += u64::from(from_clean);
         self.counters.undo_entries_from_committed += u64::from(!from_clean);
         self.filter.insert(entry.line);
+        self.prefetch_entry(hardware);
         self.buffer.push(entry);
         if self.buffer.len() < entries_per_block(self.parameters.undo_buffer_bytes) {
             return ready;

@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use crate::arena::PAGE_BYTES;
+use crate::cache::Slot;
 use crate::core_timing::AccessKind;
 use crate::hierarchy::{Hardware, Older};
 use crate::line::{LINE_BYTES, Line, LineNumber, Version};
@@ -24,7 +25,7 @@ impl Hardware {
         &mut self,
         policy: &mut P,
         hart: usize,
-        (line, version): (LineNumber, Version),
+        (line, slot, version): (LineNumber, Option<Slot>, Version),
         [old, new]: [&Line; 2],
         piece: &Range<usize>,
         now: Cycles,
@@ -48,6 +49,7 @@ impl Hardware {
             new,
             offset: piece.start,
             length: piece.len(),
+            slot,
         };
         self.asking("store", now, |hardware| policy.store(hardware, &store, now))
     }

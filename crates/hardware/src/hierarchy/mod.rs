@@ -370,7 +370,7 @@ impl Hardware {
             let old = *self.cores[hart].l1d.data(slot);
             let mut new = old;
             change(&mut new.0[piece.clone()]);
-            let stored = (line, word.version());
+            let stored = (line, Some(slot), word.version());
             ready = self.ask_store(policy, hart, stored, [&old, &new], &piece, ready);
             *self.cores[hart].l1d.data_mut(slot) = new;
             version = policy.current_version(hart);

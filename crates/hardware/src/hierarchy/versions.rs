@@ -7,6 +7,7 @@ use std::ops::Range;
 use crate::cache::{Slot, State, Word};
 use crate::hierarchy::Hardware;
 use crate::line::{LineNumber, Version, line_of};
+use crate::policy::CrossVersionStore;
 
 impl Hardware {
     /// Sets the version tag of a line in the shared cache, which holds it by inclusion whenever a
@@ -16,6 +17,21 @@ impl Hardware {
             self.llc
                 .set_word(slot, self.llc.word(slot).with_version(version));
         }
+    }
+
+    /// The same for the line of a store that the design is told of, whose slots are known.
+    #[inline]
+    pub fn set_llc_version_of(&mut self, store: &CrossVersionStore, version: Version) {
+        let below = store.slot.and_then(|slot| {
+            let below = self.cores[store.hart].below[slot.0 as usize];
+            self.groups[store.group].below.get(below.0 as usize)
+        });
+        let Some(&slot) = below else {
+            return self.set_llc_version(store.line, version); // No inclusive shared cache has it below.
+        };
+        let word = self.llc.word(slot);
+        debug_assert_eq!(word.line(), store.line, "inclusion");
+        self.llc.set_word(slot, word.with_version(version));
     }
 
     /// Empties a hart's instruction cache: later fetches see what stores left in the L2.

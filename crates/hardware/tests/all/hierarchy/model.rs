@@ -131,7 +131,7 @@ impl Policy for Model {
             "what is stored over isn't the newest: {store:?}"
         );
         if self.versions == Versions::MachineNoted {
-            hardware.set_llc_version(store.line, self.current[store.hart]);
+            hardware.set_llc_version_of(store, self.current[store.hart]);
         }
         let mut unchanged = *store.new;
         let written = store.offset..store.offset + store.length;
