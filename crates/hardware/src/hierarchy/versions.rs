@@ -19,19 +19,20 @@ impl Hardware {
         }
     }
 
-    /// The same for the line of a store that the design is told of, whose slots are known.
+    /// The same for the line of a store that the design is told of: most often it is where the slots of the
+    /// caches above say.
     #[inline]
     pub fn set_llc_version_of(&mut self, store: &CrossVersionStore, version: Version) {
         let below = store.slot.and_then(|slot| {
             let below = self.cores[store.hart].below[slot.0 as usize];
             self.groups[store.group].below.get(below.0 as usize)
         });
-        let Some(&slot) = below else {
-            return self.set_llc_version(store.line, version); // No inclusive shared cache has it below.
-        };
-        let word = self.llc.word(slot);
-        debug_assert_eq!(word.line(), store.line, "inclusion");
-        self.llc.set_word(slot, word.with_version(version));
+        match below {
+            Some(&slot) if self.llc.word(slot).line() == store.line => {
+                (self.llc).set_word(slot, self.llc.word(slot).with_version(version));
+            }
+            _ => self.set_llc_version(store.line, version),
+        }
     }
 
     /// Empties a hart's instruction cache: later fetches see what stores left in the L2.
