@@ -14,3 +14,4 @@ mod prefetcher;
 mod recovery_clock;
 mod scheduling;
 mod support;
+mod versions;
