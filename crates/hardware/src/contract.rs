@@ -289,8 +289,8 @@ impl Hardware {
         policy: &P,
         line: LineNumber,
     ) -> Option<Line> {
-        let enforced = self.memory.contract.is_some();
-        enforced.then(|| self.peek_before(policy, line)).flatten()
+        self.memory.contract.as_ref()?;
+        self.peek_before(policy, line)
     }
 
     #[cold]

@@ -130,7 +130,7 @@ impl Memory {
         order.take(row, horizon);
     }
 
-    /// Notes when a write is durable.
+    /// Notes when a write begins at the media, and when it is durable.
     #[cold]
     pub(crate) fn note_times(&mut self, written: &Served) {
         if let Some(times) = &mut self.persistence_times {

@@ -34,8 +34,8 @@ impl<L: Level> InCacheLog<L> {
     pub(super) fn prefetch_entry(&self, hardware: &Hardware) {
         let block_bytes = self.parameters.undo_buffer_bytes as u64;
         let block = slot_address(&self.log_area, self.space.next_slots[0], block_bytes);
-        let entry = log::HEADER_BYTES + self.buffer.len() * log::ENTRY_BYTES;
-        hardware.memory.arena.prefetch(block + entry as u64);
+        let entry = block + log::bytes_until(self.buffer.len()) as u64;
+        hardware.memory.arena.prefetch(entry);
     }
 
     /// Writes what is in the undo buffer as a block of the log. Returns when it is durable.

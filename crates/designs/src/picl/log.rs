@@ -39,14 +39,18 @@ pub const SUPER_BLOCK_BYTES: u64 = 4096;
 /// Names no slot.
 pub const NO_SLOT: u32 = u32::MAX;
 
-/// Bytes of a block's header.
-pub const HEADER_BYTES: usize = 32;
+const HEADER_BYTES: usize = 32;
 /// Bytes of an entry.
 pub const ENTRY_BYTES: usize = 8 + LINE_BYTES;
 
 /// Entries that a block of so many bytes holds.
 pub const fn entries_per_block(block_bytes: usize) -> usize {
     (block_bytes - HEADER_BYTES) / ENTRY_BYTES
+}
+
+/// Bytes of a block up to the end of so many entries.
+pub const fn bytes_until(entries: usize) -> usize {
+    HEADER_BYTES + entries * ENTRY_BYTES
 }
 
 /// An undo entry: `line` held `bytes` from the end of ValidFrom until it changed in ValidTill. In a block
@@ -109,7 +113,7 @@ pub fn encode(
     let (length, mut flags) = if block_bytes <= row_bytes {
         (block_bytes, 0)
     } else {
-        (HEADER_BYTES + entries.len() * ENTRY_BYTES, ONLY_ENTRIES)
+        (bytes_until(entries.len()), ONLY_ENTRIES)
     };
     if header.follows_unfinished {
         flags |= FOLLOWS_UNFINISHED;
@@ -162,7 +166,7 @@ impl<'a> Block<'a> {
         let (count, flags) = ((first >> 8) as u8, first as u8);
         let sealed = match flags & ONLY_ENTRIES {
             0 => &bytes[..],
-            _ => bytes.get(..HEADER_BYTES + usize::from(count) * ENTRY_BYTES)?,
+            _ => bytes.get(..bytes_until(count.into()))?,
         };
         if long(8) != seal_of(sealed) && !ignore_checksum {
             return None;
