@@ -350,14 +350,15 @@ pub(crate) fn symbol(bytes: &[u8], address: u64) -> Option<(String, u64)> {
                 let start = symbol.st_value(Little);
                 let size = symbol.st_size(Little).max(1);
                 // `$x` and its like mark code and data for disassemblers; they name nothing.
-                let marks = symbol
-                    .name(Little, strings)
-                    .is_ok_and(|name| name.starts_with(b"$"));
+                let marks = || {
+                    let name = symbol.name(Little, strings);
+                    name.is_ok_and(|name| name.starts_with(b"$"))
+                };
                 named
-                    && !marks
                     && symbol.st_shndx(Little) != 0
                     && address >= start
                     && address - start < size
+                    && !marks()
             };
             // The innermost one; of equals the first.
             let symbol = symbols

@@ -399,6 +399,7 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     let configuration = replica.identity.configuration()?;
     kernel.caches = configuration.caches();
     let prepared = Prepared {
+        config_hash: configuration.hash(),
         configuration: Arc::new(configuration),
         write_through,
         workload: Workload {

@@ -115,7 +115,7 @@ impl Drawing {
         let about = [
             ("design", D::NAME.to_owned()),
             ("machine", configuration.machine.clone()),
-            ("configuration_hash", configuration.hash()),
+            ("configuration_hash", prepared.config_hash.clone()),
             ("timing_version", crate::version::TIMING.to_string()),
             ("clock_mhz", clock.frequency_mhz.to_string()),
             ("traced", self.asked.described(measures)),

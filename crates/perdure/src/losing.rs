@@ -243,7 +243,7 @@ fn lose<D: Design>(
             tear_seed,
             later_cuts: Vec::new(),
             checked: false,
-            config_hash: prepared.configuration.hash(),
+            config_hash: prepared.config_hash.clone(),
             given: prepared.digests(),
             reads: survey.named.reads.clone(),
             build: BUILD.into(),

@@ -74,7 +74,7 @@ pub fn run_result<D: Design>(
     let value = json!({
         "design": prepared.configuration.design,
         "machine": prepared.configuration.machine,
-        "config_hash": prepared.configuration.hash(),
+        "config_hash": prepared.config_hash,
         "state_hash": state_hash(machine),
         "exit_code": ended.map(|ended| ended.report.status),
         "fatal_signal": fatal.map(|fatal| of_signal(fatal, D::NAME)),

@@ -65,8 +65,8 @@ pub fn replay(asked: &str, observer: &dyn Observer) -> Result<String, Error> {
 /// The request of a token made ready to run, if everything that was given then is what it was.
 pub(super) fn prepared_as_made(token: &Token, request: &Request) -> Result<Prepared, Error> {
     let prepared = request.prepare()?;
-    let hash = prepared.configuration.hash();
-    if hash != token.config_hash {
+    let hash = &prepared.config_hash;
+    if *hash != token.config_hash {
         return Err(Error::Request(format!(
             "the token was made under configuration {} by build {}, and today's is {hash}, of build {BUILD}: the machine file or the build's presets have changed",
             token.config_hash, token.build

@@ -30,7 +30,7 @@ pub(crate) fn token(request: &Request, prepared: &Prepared) -> Token {
         tear_seed: request.tear_seed.unwrap_or(0),
         later_cuts: Vec::new(),
         checked: prepared.check.is_some(),
-        config_hash: prepared.configuration.hash(),
+        config_hash: prepared.config_hash.clone(),
         given: prepared.digests(),
         reads: Reads::default(),
         build: BUILD.into(),

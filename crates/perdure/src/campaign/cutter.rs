@@ -348,7 +348,7 @@ impl Cutter<'_> {
             tear_seed,
             later_cuts: Vec::new(),
             checked: self.prepared.check.is_some(),
-            config_hash: self.prepared.configuration.hash(),
+            config_hash: self.prepared.config_hash.clone(),
             given: self.prepared.digests(),
             reads: self.reads(),
             build: BUILD.into(),

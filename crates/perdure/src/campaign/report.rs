@@ -94,7 +94,7 @@ impl Campaign {
             "build": BUILD,
             "design": prepared.configuration.design,
             "machine": prepared.configuration.machine,
-            "config_hash": prepared.configuration.hash(),
+            "config_hash": prepared.config_hash,
             "state_hash": self.survey.state_hash,
             "exit_code": self.survey.uncut.status,
             "interrupted": self.interrupted,

@@ -144,7 +144,7 @@ impl Identity {
             design: design.clone(),
             machine: machine.clone(),
             configuration: prepared.configuration.to_toml(),
-            config_hash: prepared.configuration.hash(),
+            config_hash: prepared.config_hash.clone(),
             harts: prepared.configuration.specification.harts,
             nvm_bytes,
             layout: layout.into(),

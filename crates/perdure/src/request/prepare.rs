@@ -32,6 +32,8 @@ use crate::{device_exerciser, exerciser, pool_exerciser};
 pub struct Prepared {
     /// The configuration.
     pub configuration: Arc<Configuration>,
+    /// Its hash: reckoned once, and named by every cut's token.
+    pub config_hash: String,
     /// The program and its world.
     pub workload: Workload,
     /// Of the mounts and the work directory, the ones that the guest may change on the host.
@@ -320,6 +322,7 @@ impl Request {
             expected,
         });
         Ok(Prepared {
+            config_hash: configuration.hash(),
             configuration,
             workload: Workload {
                 stop_after: self.stop_after,

@@ -168,7 +168,7 @@ fn write<D: Design>(
         written_by: concat!("perdure ", env!("CARGO_PKG_VERSION")).into(),
         design: configuration.design.clone(),
         machine: configuration.machine.clone(),
-        config_hash: configuration.hash(),
+        config_hash: prepared.config_hash.clone(),
         harts: machine.hardware.cores.len(),
         frequency_mhz: configuration.specification.clock().frequency_mhz,
         nvm_bytes: nvm.len(),
