@@ -150,7 +150,8 @@ pub struct Nvoverlay {
     parameters: Parameters,
     numbers: Numbers,
     groups: Vec<SharingGroup>,
-    harts_per_group: usize,
+    /// By hart, the tag of its sharing group, for which every store asks.
+    tags: Vec<Version>,
     /// The newest of the sharing groups' epochs.
     newest: u64,
     /// The kernel's state as of every epoch before this one is saved.
@@ -208,7 +209,7 @@ fn writer(hardware: &Hardware, group: usize) -> u16 {
 impl Policy for Nvoverlay {
     #[inline]
     fn current_version(&self, hart: usize) -> Version {
-        self.groups[hart / self.harts_per_group].tag
+        self.tags[hart]
     }
 
     fn store(&mut self, _: &mut Hardware, _: &CrossVersionStore, now: Cycles) -> Cycles {
@@ -324,7 +325,9 @@ impl GroupEpochs for Nvoverlay {
         }
         self.newest = self.newest.max(epoch);
         self.groups[group].epoch = epoch;
-        self.groups[group].tag = self.numbers.tag(epoch);
+        let tag = self.numbers.tag(epoch);
+        self.groups[group].tag = tag;
+        self.tags[hardware.groups[group].harts.clone()].fill(tag);
         if self.flaws.sibling_keeps_epoch {
             let first = hardware.groups[group].harts.start;
             hardware.cores[first].lookaside.revoke_all_writes();
@@ -422,7 +425,7 @@ impl Design for Nvoverlay {
             parameters: parameters.clone(),
             numbers,
             groups: vec![group; hardware.groups.len()],
-            harts_per_group: hardware.specification.l2.harts,
+            tags: vec![group.tag; harts],
             newest: first,
             kernel_epoch: first,
             complete: epoch,

@@ -61,8 +61,7 @@ impl Hardware {
             granted.ready += self.specification.llc.snoop_cycles;
         }
         let kept = |version| policy.departed_version(version);
-        if let Some((bytes, given)) = self.give_up_all(targets, line, after, kept) {
-            self.came = bytes;
+        if let Some(given) = self.give_up_all(targets, line, after, kept) {
             granted.version = given.version;
             // Dirty only if it was the one owner, whom `targets` then is.
             let owner = targets.trailing_zeros() as usize;
@@ -73,7 +72,7 @@ impl Hardware {
             };
             let older = given.older;
             granted.ready = self.depart(policy, owner, line, older, reason, granted.ready);
-            let newest = given.dirty.then_some((bytes, given.version));
+            let newest = given.dirty.then_some((self.came, given.version));
             if after == State::Invalid
                 && given.dirty
                 && policy.passes_dirty(requester, given.version)
@@ -82,7 +81,7 @@ impl Hardware {
                 granted.state = State::Modified;
             } else if given.dirty {
                 granted.ready = self.depart(policy, owner, line, newest, reason, granted.ready);
-                let version = given.version;
+                let (bytes, version) = (self.came, given.version);
                 let free = self.put_llc(policy, line, &bytes, version, true, granted.ready);
                 granted.ready = granted.ready.max(free);
                 granted.version = policy.departed_version(version);
@@ -115,19 +114,20 @@ impl Hardware {
         granted
     }
 
-    /// Has sharing groups give a line up, and hands over what they held.
+    /// Has sharing groups give a line up, whose bytes have come then. Returns what the last of them held.
     fn give_up_all(
         &mut self,
         groups: u64,
         line: LineNumber,
         after: State,
         kept: impl Fn(Version) -> Version,
-    ) -> Option<(Line, GivenUp)> {
+    ) -> Option<GivenUp> {
         let mut given = None;
         for group in members(groups) {
             self.statistics.snoops += 1;
             if let Some(one) = self.give_up(group, line, after, &kept) {
-                given = Some((*self.groups[group].l2.data(one.slot), one));
+                self.came = *self.groups[group].l2.data(one.slot);
+                given = Some(one);
             }
         }
         given

@@ -32,7 +32,9 @@ impl<D: Design, S: Source> Machine<D, S> {
     /// One round of that: the next thing happens, whatever it is, unless the machine pauses.
     #[inline]
     pub(crate) fn round(&mut self, until: Cycles) -> Result<Option<Pause>, Error> {
-        self.check_failures()?;
+        if self.has_failed() {
+            return Err(self.take_failure());
+        }
         if self.finished {
             return Ok(Some(Pause::Finished));
         }
@@ -94,25 +96,28 @@ impl<D: Design, S: Source> Machine<D, S> {
         Ok(None)
     }
 
-    /// What has gone wrong since the last round.
+    /// Something has gone wrong since the last round.
     #[inline]
-    fn check_failures(&mut self) -> Result<(), Error> {
+    fn has_failed(&self) -> bool {
+        let hardware = &self.hardware;
+        let outside = &self.outside;
+        hardware.breach.is_some() || hardware.failure.is_some() || outside.failure.is_some()
+    }
+
+    /// What it was.
+    #[cold]
+    fn take_failure(&mut self) -> Error {
+        let design = D::NAME;
         if let Some(breach) = self.hardware.breach.take() {
-            return Err(Error::Contract {
-                design: D::NAME,
-                message: breach.0,
-            });
+            let message = breach.0;
+            return Error::Contract { design, message };
         }
         if let Some(failure) = self.hardware.failure.take() {
-            return Err(Error::Design {
-                design: D::NAME,
-                message: failure.0,
-            });
+            let message = failure.0;
+            return Error::Design { design, message };
         }
-        if let Some(failure) = self.outside.failure.take() {
-            return Err(spool_failed(std::io::Error::other(failure)));
-        }
-        Ok(())
+        let failure = self.outside.failure.take().unwrap_or_default();
+        spool_failed(std::io::Error::other(failure))
     }
 
     /// The runnable hart with the smallest clock, that clock, and how far its turn may go.
@@ -123,10 +128,9 @@ impl<D: Design, S: Source> Machine<D, S> {
         // Who cannot run is as one that is never due: once a turn, all harts are looked at, so in few steps.
         // (By `clock`, which looks a hart up again, 8 harts take 1 % more host instructions.)
         let (mut first, mut time, mut second) = (0, Cycles::MAX, Cycles::MAX);
-        for (hart, state) in self.harts.iter().enumerate() {
+        for (hart, (state, core)) in self.harts.iter().zip(&self.hardware.cores).enumerate() {
             if state.can_run() {
-                let timing = &self.hardware.cores[hart].timing;
-                let own = timing.now(state.context.hart.retired);
+                let own = core.timing.now(state.context.hart.retired);
                 second = second.min(own.max(time));
                 if own < time {
                     (first, time) = (hart, own);

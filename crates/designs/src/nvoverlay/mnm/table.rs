@@ -49,9 +49,13 @@ impl OverlayPage {
         if self.present >> line & 1 == 0 {
             return None;
         }
-        self.words
-            .iter()
-            .position(|&word| line_of_word(word) == line)
+        // Eight at a time: every version asks, and a full page has 64.
+        let is_it = |word: &u16| line_of_word(*word) == line;
+        let (eights, _) = self.words.as_chunks::<8>();
+        let has_it = |eight: &[u16; 8]| eight.iter().fold(false, |has, word| has | is_it(word));
+        let before = 8 * eights.iter().position(has_it).unwrap_or(eights.len());
+        let rest = &self.words[before..];
+        rest.iter().position(is_it).map(|at| before + at)
     }
 
     /// Units that another segment should have; `None` if there is a free slot.
