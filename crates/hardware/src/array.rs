@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use memmap2::{MmapMut, MmapOptions};
 
 /// A huge page of most hosts.
-const HUGE_PAGE_BYTES: usize = 2 << 20;
+pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// The values.
 #[derive(Debug)]

@@ -23,6 +23,7 @@
     clippy::cast_sign_loss
 )]
 
+mod ahead;
 pub mod arena;
 mod array;
 pub mod bank;

@@ -29,6 +29,8 @@ const CHUNKS: usize = 512;
 const PAGES: usize = CHUNKS * CHUNK_BYTES / PAGE_BYTES;
 /// Most bytes that are asked of the host at once.
 const SLAB_BYTES: usize = 64 << 20;
+/// Who has taken so many needs more, and memory is made ready ahead.
+const MUCH_BYTES: usize = 16 << 20;
 
 /// What a chunk that was never written shows.
 #[repr(align(4096))]
@@ -161,11 +163,13 @@ impl Free {
         if let Some(chunk) = self.returned.pop() {
             return (chunk, false);
         }
-        if let Some(dealt) = self
-            .slabs
-            .last_mut()
-            .and_then(|slab| slab.deal(CHUNK_BYTES))
+        let earlier = self.slabs.len().saturating_sub(1) * slab_bytes;
+        if let Some(slab) = self.slabs.last_mut()
+            && let Some(dealt) = slab.deal(CHUNK_BYTES)
         {
+            if earlier + slab.dealt() > MUCH_BYTES {
+                slab.make_ready();
+            }
             return dealt;
         }
         let mut slab = Slab::new(slab_bytes);

@@ -2,15 +2,19 @@
 //!
 //! Fresh memory is dear where the host is a virtual machine that has given back what it did not use:
 //! streaming updates under PiCL, whose log grows to 165 MB, spent a seventh of their time in the host's
-//! kernel. Whoever runs one machine after another (a sweep, a campaign, a benchmark) pays that once.
+//! kernel. Whoever runs one machine after another (a sweep, a campaign, a benchmark) pays that once; and what
+//! who needs much will need next is made ready by another thread ([`crate::ahead`]).
 //!
 //! Always true here: what is kept for the next machine is at most [`KEPT_BYTES`], and where none of the size
 //! is kept that somebody asks for, the new one takes the place of as much that is.
 
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memmap2::{MmapOptions, MmapRaw};
+
+use crate::ahead;
+use crate::array::HUGE_PAGE_BYTES;
 
 /// Most bytes that slabs have which wait for the next machine; those that nobody used are not the host's yet.
 const KEPT_BYTES: usize = 384 << 20;
@@ -21,11 +25,13 @@ static KEPT: Mutex<Vec<Slab>> = Mutex::new(Vec::new());
 /// A piece of memory that is dealt out from its beginning.
 #[derive(Debug)]
 pub(crate) struct Slab {
-    map: MmapRaw,
+    map: Arc<MmapRaw>,
     /// How much of it is dealt out.
     dealt: usize,
     /// How much of it had a user before, and may have anything in it; the rest is zero.
     used: usize,
+    /// How far it is the host's already, or will be as soon as another thread comes to it.
+    ready: usize,
 }
 
 impl Slab {
@@ -41,9 +47,10 @@ impl Slab {
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage); // Faster where the host has them.
         Self {
-            map: map.into(),
+            map: Arc::new(map.into()),
             dealt: 0,
             used: 0,
+            ready: 0,
         }
     }
 
@@ -60,6 +67,25 @@ impl Slab {
         Some((place, begin >= self.used))
     }
 
+    /// How much of it is dealt out.
+    pub fn dealt(&self) -> usize {
+        self.dealt
+    }
+
+    /// Has the next huge page made ready, once half of one is dealt out: who needs less gets no more.
+    pub fn make_ready(&mut self) {
+        let start = self.map.as_ptr().addr();
+        let Some(next) = page_ahead(start + self.dealt) else {
+            return;
+        };
+        let from = next - start;
+        let until = (from + HUGE_PAGE_BYTES).min(self.map.len());
+        if from < until && until > self.ready.max(self.used) {
+            self.ready = until;
+            ahead::make_ready(&self.map, from..until);
+        }
+    }
+
     /// Keeps it for the next who asks, and gives back what is too much, the oldest first. Nobody may have any
     /// of it any more.
     pub fn keep(mut self) {
@@ -72,6 +98,12 @@ impl Slab {
         self.used = self.used.max(self.dealt);
         self.dealt = 0;
     }
+}
+
+/// The huge page behind that of an address, if half of that lies before the address.
+fn page_ahead(address: usize) -> Option<usize> {
+    let page = address / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    (address - page >= HUGE_PAGE_BYTES / 2).then_some(page + HUGE_PAGE_BYTES)
 }
 
 fn put(kept: &mut Vec<Slab>, slab: Slab) {
@@ -113,6 +145,33 @@ mod tests {
         assert_eq!(slab.deal(1 << 12), Some((first, false)));
         assert!(slab.deal(1 << 12).unwrap().1, "nobody had that");
         assert!(slab.deal(1 << 12).is_some() && slab.deal(1 << 12).is_none());
+    }
+
+    #[test]
+    fn the_next_huge_page_is_made_ready_once_half_of_one_is_dealt_out() {
+        let page = HUGE_PAGE_BYTES;
+        assert_eq!(page_ahead(7 * page), None);
+        assert_eq!(page_ahead(7 * page + page / 2 - 1), None);
+        assert_eq!(page_ahead(7 * page + page / 2), Some(8 * page));
+        assert_eq!(page_ahead(8 * page - 1), Some(8 * page));
+
+        let mut slab = Slab::of_the_host(4 * page);
+        let mut deal = |bytes| {
+            slab.deal(bytes).unwrap();
+            slab.make_ready();
+            (slab.dealt(), slab.ready)
+        };
+        for _ in 0..6 {
+            let (dealt, ready) = deal(page / 2);
+            assert!(ready <= dealt + 3 * page / 2, "no more than the next one");
+        }
+        assert!(deal(page).1 <= 4 * page);
+
+        slab.take_back();
+        let ready = slab.ready;
+        slab.deal(2 * page).unwrap();
+        slab.make_ready();
+        assert_eq!(slab.ready, ready, "that was used");
     }
 
     /// A slab of so many pages, all of which had a user.
