@@ -4,11 +4,11 @@
 //! a huge page, where a virtual machine has to ask its own host for it. Another thread can do it as well.
 //!
 //! Always true here: nobody waits for that thread. What it has not come to, and what the host cannot do
-//! ahead, is made ready when it is written to.
+//! ahead, is made ready when it is written to. Nor does it keep memory that its owner has given back.
 
 use std::ops::Range;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 
 use memmap2::MmapRaw;
@@ -17,13 +17,13 @@ use memmap2::MmapRaw;
 const WAITING: usize = 16;
 
 /// Bytes of a map.
-type Piece = (Arc<MmapRaw>, Range<usize>);
+type Piece = (Weak<MmapRaw>, Range<usize>);
 
 /// Has another thread make bytes of a map ready, if it is not behind.
 pub(crate) fn make_ready(map: &Arc<MmapRaw>, bytes: Range<usize>) {
     static THREAD: OnceLock<Option<SyncSender<Piece>>> = OnceLock::new();
     if let Some(thread) = THREAD.get_or_init(begin) {
-        let _ = thread.try_send((Arc::clone(map), bytes)); // One that is behind is not worth to wait for.
+        let _ = thread.try_send((Arc::downgrade(map), bytes)); // One that is behind is not worth to wait for.
     }
 }
 
@@ -32,7 +32,9 @@ fn begin() -> Option<SyncSender<Piece>> {
     let (sender, pieces) = sync_channel::<Piece>(WAITING);
     let work = move || {
         for (map, bytes) in pieces {
-            populate(&map, bytes);
+            if let Some(map) = map.upgrade() {
+                populate(&map, bytes);
+            }
         }
     };
     let thread = thread::Builder::new().name("memory".into()).spawn(work);

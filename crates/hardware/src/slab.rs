@@ -67,6 +67,11 @@ impl Slab {
         Some((place, begin >= self.used))
     }
 
+    /// How much it has of the host's memory, or will have.
+    fn bytes(&self) -> usize {
+        self.used.max(self.ready)
+    }
+
     /// How much of it is dealt out.
     pub fn dealt(&self) -> usize {
         self.dealt
@@ -80,7 +85,7 @@ impl Slab {
         };
         let from = next - start;
         let until = (from + HUGE_PAGE_BYTES).min(self.map.len());
-        if from < until && until > self.ready.max(self.used) {
+        if from < until && until > self.bytes() {
             self.ready = until;
             ahead::make_ready(&self.map, from..until);
         }
@@ -108,7 +113,7 @@ fn page_ahead(address: usize) -> Option<usize> {
 
 fn put(kept: &mut Vec<Slab>, slab: Slab) {
     kept.push(slab);
-    while kept.iter().map(|slab| slab.used).sum::<usize>() > KEPT_BYTES {
+    while kept.iter().map(Slab::bytes).sum::<usize>() > KEPT_BYTES {
         kept.remove(0);
     }
 }
@@ -117,13 +122,13 @@ fn put(kept: &mut Vec<Slab>, slab: Slab) {
 /// the host will be asked for, the oldest first.
 fn take(kept: &mut Vec<Slab>, bytes: usize) -> Option<Slab> {
     let fits = |at: &usize| kept[*at].map.len() == bytes;
-    let found = (0..kept.len()).filter(fits).max_by_key(|&at| kept[at].used);
+    let found = (0..kept.len()).filter(fits).max_by_key(|&at| kept[at].bytes());
     if let Some(found) = found {
         return Some(kept.remove(found));
     }
     let mut room = 0;
     while room < bytes && !kept.is_empty() {
-        room += kept.remove(0).used;
+        room += kept.remove(0).bytes();
     }
     None
 }
