@@ -16,7 +16,8 @@ use memmap2::{MmapOptions, MmapRaw};
 use crate::ahead;
 use crate::array::HUGE_PAGE_BYTES;
 
-/// Most bytes that slabs have which wait for the next machine; those that nobody used are not the host's yet.
+/// Most bytes that slabs have which wait for the next machine. What nobody used, and was not made ready, the
+/// host has not given yet.
 const KEPT_BYTES: usize = 384 << 20;
 
 /// The slabs that wait, the oldest first.
@@ -122,7 +123,9 @@ fn put(kept: &mut Vec<Slab>, slab: Slab) {
 /// the host will be asked for, the oldest first.
 fn take(kept: &mut Vec<Slab>, bytes: usize) -> Option<Slab> {
     let fits = |at: &usize| kept[*at].map.len() == bytes;
-    let found = (0..kept.len()).filter(fits).max_by_key(|&at| kept[at].bytes());
+    let found = (0..kept.len())
+        .filter(fits)
+        .max_by_key(|&at| kept[at].bytes());
     if let Some(found) = found {
         return Some(kept.remove(found));
     }

@@ -140,7 +140,6 @@ const ALL_BUGS: [PlantedBug; bugs::ALL.len() + BACKEND_BUGS] = {
 #[derive(Clone, Copy, Debug)]
 struct SharingGroup {
     epoch: u64,
-    tag: Version,
     walker: Walker,
 }
 
@@ -150,7 +149,7 @@ pub struct Nvoverlay {
     parameters: Parameters,
     numbers: Numbers,
     groups: Vec<SharingGroup>,
-    /// By hart, the tag of its sharing group, for which every store asks.
+    /// By hart, the tag of its sharing group's epoch, for which every store asks.
     tags: Vec<Version>,
     /// The newest of the sharing groups' epochs.
     newest: u64,
@@ -249,8 +248,9 @@ impl Policy for Nvoverlay {
 
     #[inline]
     fn is_ahead(&self, group: usize, version: Version, write: bool) -> bool {
-        let SharingGroup { epoch, tag, .. } = self.groups[group];
-        let newer = version != tag && self.numbers.epoch(version, self.newest) > epoch;
+        let epoch = self.groups[group].epoch;
+        let newer =
+            version != self.numbers.tag(epoch) && self.numbers.epoch(version, self.newest) > epoch;
         newer && !self.flaws.ignores_newer(write)
     }
 
@@ -325,9 +325,7 @@ impl GroupEpochs for Nvoverlay {
         }
         self.newest = self.newest.max(epoch);
         self.groups[group].epoch = epoch;
-        let tag = self.numbers.tag(epoch);
-        self.groups[group].tag = tag;
-        self.tags[hardware.groups[group].harts.clone()].fill(tag);
+        self.tags[hardware.groups[group].harts.clone()].fill(self.numbers.tag(epoch));
         if self.flaws.sibling_keeps_epoch {
             let first = hardware.groups[group].harts.start;
             hardware.cores[first].lookaside.revoke_all_writes();
@@ -417,7 +415,6 @@ impl Design for Nvoverlay {
         let first = epoch + 1;
         let group = SharingGroup {
             epoch: first,
-            tag: numbers.tag(first),
             walker: Walker::new(first),
         };
         let memory = layout.protected();
@@ -425,7 +422,7 @@ impl Design for Nvoverlay {
             parameters: parameters.clone(),
             numbers,
             groups: vec![group; hardware.groups.len()],
-            tags: vec![group.tag; harts],
+            tags: vec![numbers.tag(first); harts],
             newest: first,
             kernel_epoch: first,
             complete: epoch,

@@ -32,9 +32,7 @@ impl<D: Design, S: Source> Machine<D, S> {
     /// One round of that: the next thing happens, whatever it is, unless the machine pauses.
     #[inline]
     pub(crate) fn round(&mut self, until: Cycles) -> Result<Option<Pause>, Error> {
-        if self.has_failed() {
-            return Err(self.take_failure());
-        }
+        self.check_failures()?;
         if self.finished {
             return Ok(Some(Pause::Finished));
         }
@@ -96,28 +94,25 @@ impl<D: Design, S: Source> Machine<D, S> {
         Ok(None)
     }
 
-    /// Something has gone wrong since the last round.
+    /// What has gone wrong since the last round.
     #[inline]
-    fn has_failed(&self) -> bool {
-        let hardware = &self.hardware;
-        let outside = &self.outside;
-        hardware.breach.is_some() || hardware.failure.is_some() || outside.failure.is_some()
-    }
-
-    /// What it was.
-    #[cold]
-    fn take_failure(&mut self) -> Error {
-        let design = D::NAME;
+    fn check_failures(&mut self) -> Result<(), Error> {
         if let Some(breach) = self.hardware.breach.take() {
-            let message = breach.0;
-            return Error::Contract { design, message };
+            return Err(Error::Contract {
+                design: D::NAME,
+                message: breach.0,
+            });
         }
         if let Some(failure) = self.hardware.failure.take() {
-            let message = failure.0;
-            return Error::Design { design, message };
+            return Err(Error::Design {
+                design: D::NAME,
+                message: failure.0,
+            });
         }
-        let failure = self.outside.failure.take().unwrap_or_default();
-        spool_failed(std::io::Error::other(failure))
+        if let Some(failure) = self.outside.failure.take() {
+            return Err(spool_failed(std::io::Error::other(failure)));
+        }
+        Ok(())
     }
 
     /// The runnable hart with the smallest clock, that clock, and how far its turn may go.
