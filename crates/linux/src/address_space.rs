@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::frames::Frames;
 use crate::machine::{PAGE_BYTES, SpaceId};
+pub(crate) use crate::mapping::{Backing, Mapping, Purpose, later_written};
 use crate::page_table::{ALL_PAGES, EXECUTE, KEPT, LOCKED, PageTables, READ, WRITE, frame_of};
 use crate::vfs::InodeId;
 
@@ -23,91 +24,6 @@ pub(crate) const PLACEMENT_TOP: u64 = SPACE_END - (1 << 30);
 pub(crate) const LOWEST: u64 = 0x1_0000;
 /// The page that holds the signal-return trampoline.
 pub(crate) const TRAMPOLINE: u64 = STACK_TOP;
-
-/// What a stack counts where mapped bytes are limited: what Linux maps of it when a program starts.
-const STACK_COUNTED_BYTES: u64 = 132 << 10;
-
-/// What fills a mapping's pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Backing {
-    /// Zeros.
-    Anonymous,
-    /// A file. A private page beyond `limit` bytes of the mapping is cut off with zeros, which is
-    /// how an ELF segment's last page ends.
-    File {
-        inode: InodeId,
-        offset: u64,
-        limit: u64,
-    },
-}
-
-/// What a mapping is for, as `/proc/self/maps` names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Purpose {
-    Plain,
-    Heap,
-    Stack,
-    Trampoline,
-}
-
-/// A run of pages with one meaning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Mapping {
-    pub end: u64,
-    /// [`READ`], [`WRITE`], [`EXECUTE`], and what is [`KEPT`].
-    pub permissions: u64,
-    /// Stores reach the file.
-    pub shared: bool,
-    pub backing: Backing,
-    pub purpose: Purpose,
-}
-
-impl Mapping {
-    /// The part of a mapping at `start` that begins `by` bytes further on.
-    fn advanced(self, by: u64) -> Self {
-        let backing = match self.backing {
-            Backing::Anonymous => Backing::Anonymous,
-            Backing::File {
-                inode,
-                offset,
-                limit,
-            } => Backing::File {
-                inode,
-                offset: offset + by,
-                limit: if limit == u64::MAX {
-                    limit
-                } else {
-                    limit.saturating_sub(by)
-                },
-            },
-        };
-        Self { backing, ..self }
-    }
-
-    pub fn inode(&self) -> Option<InodeId> {
-        match self.backing {
-            Backing::Anonymous => None,
-            Backing::File { inode, .. } => Some(inode),
-        }
-    }
-
-    pub fn executable(&self) -> bool {
-        self.permissions & EXECUTE != 0
-    }
-
-    /// So many of its bytes, as limits count them.
-    fn counted(&self, length: u64) -> u64 {
-        match self.purpose {
-            Purpose::Stack => length.min(STACK_COUNTED_BYTES),
-            _ => length,
-        }
-    }
-
-    /// Private and writable, and no stack.
-    pub fn is_data(&self) -> bool {
-        !self.shared && self.permissions & WRITE != 0 && self.purpose != Purpose::Stack
-    }
-}
 
 /// A loaded ELF file, for symbols.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

@@ -65,6 +65,8 @@ pub(crate) struct Image {
     pub header_count: u64,
     /// Loadable anywhere.
     pub relocatable: bool,
+    /// Of the stack: code may lie there, too, where nested functions are called.
+    pub stack_permissions: u64,
     /// Alignment of the load address.
     pub alignment: u64,
 }
@@ -144,12 +146,16 @@ pub(crate) fn parse(bytes: &[u8], length: u64) -> Result<Image, ElfError> {
         header_bytes: u64::from(header.e_phentsize.get(Little)),
         header_count: headers.len() as u64,
         relocatable,
+        stack_permissions: READ | WRITE,
         alignment: PAGE_BYTES,
     };
     let table = header.e_phoff.get(Little);
     for program in headers {
         match program.p_type(Little) {
             elf::PT_LOAD => load_segment(program, length, table, &mut image)?,
+            elf::PT_GNU_STACK => {
+                image.stack_permissions |= permissions(program.p_flags(Little)) & EXECUTE;
+            }
             elf::PT_INTERP => image.interpreter = Some(interpreter(program, bytes)?),
             _ => {}
         }

@@ -207,8 +207,7 @@ impl Kernel {
             0
         };
         self.load_image(machine, space, launch.inode, &image, bias);
-        let mut entry = image.entry.wrapping_add(bias);
-        let mut base = 0;
+        let (mut entry, mut base) = (image.entry.wrapping_add(bias), 0);
         if let Some(interpreter) = &image.interpreter {
             let inode = self.find_interpreter(launch, interpreter)?;
             let loader = self.read_image(machine, inode, interpreter)?;
@@ -246,6 +245,7 @@ impl Kernel {
             (23, 0),
             (51, SIGNAL_FRAME_BYTES),
         ];
+        self.map_stack(machine, space, launch.stack_bytes, image.stack_permissions)?;
         let mut loaded = self.build_stack(machine, space, launch, &auxiliary)?;
         loaded.context.pc = entry;
         Ok(loaded)
@@ -352,7 +352,6 @@ impl Kernel {
         if strings.len() + 8 * offsets.len() > ARGUMENT_BYTES_MAX.min(room) {
             return Err(LoadError::Arguments);
         }
-        self.map_stack(machine, space, launch.stack_bytes)?;
         let mut random = [0; 16];
         self.progress[launch.program as usize]
             .random
@@ -406,6 +405,7 @@ impl Kernel {
         machine: &mut dyn Machine,
         space: SpaceId,
         stack_bytes: u64,
+        permissions: u64,
     ) -> Result<(), LoadError> {
         let anonymous = |end, permissions, purpose| Mapping {
             end,
@@ -414,8 +414,8 @@ impl Kernel {
             backing: Backing::Anonymous,
             purpose,
         };
+        let stack = anonymous(STACK_TOP, permissions, Purpose::Stack);
         let bytes = stack_bytes.next_multiple_of(PAGE_BYTES);
-        let stack = anonymous(STACK_TOP, READ | WRITE, Purpose::Stack);
         self.map(machine, space, STACK_TOP - bytes, stack);
         // Written while it is still writable, then read-only for good.
         let trampoline = anonymous(SPACE_END, READ | WRITE, Purpose::Trampoline);

@@ -454,7 +454,7 @@ impl Kernel {
             self.spaces[space].insert(
                 start,
                 Mapping {
-                    permissions: permissions | mapping.permissions & KEPT,
+                    permissions: mapping.permissions_with(permissions),
                     ..mapping
                 },
             );

@@ -21,8 +21,10 @@ pub(crate) const EXECUTE: u64 = 4;
 pub(crate) const LOCKED: u64 = 16;
 /// Of mappings alone: where a page lies is durable before a store to it is let through (`MAP_SYNC`).
 pub(crate) const SYNC: u64 = 64;
+/// Of mappings alone: a shared one that may not be written now may be later.
+pub(crate) const MAY_WRITE: u64 = 512;
 /// What a mapping keeps when its permissions change.
-pub(crate) const KEPT: u64 = LOCKED | SYNC | TYPE;
+pub(crate) const KEPT: u64 = LOCKED | SYNC | TYPE | MAY_WRITE;
 /// Of mappings and leaf entries: the memory type, a number of two bits.
 pub(crate) const TYPE: u64 = 3 << TYPE_SHIFT;
 const TYPE_SHIFT: u32 = 7;

@@ -47,15 +47,20 @@ impl Kernel {
         if against == 0 {
             return;
         }
-        let stays = |info: &SignalInfo| bit(info.signal) & against == 0;
+        self.forget_pending(process, against);
+        if signal == SIGCONT {
+            self.continue_process(process);
+        }
+    }
+
+    /// Signals of a set that wait, for a process or for one of its threads, are never delivered.
+    pub(crate) fn forget_pending(&mut self, process: ProcessId, set: u64) {
+        let stays = |info: &SignalInfo| bit(info.signal) & set == 0;
         self.processes[process].pending.retain(stays);
         for thread in self.threads_of(process) {
             if let Some(thread) = self.threads.get_mut(&thread) {
                 thread.pending.retain(stays);
             }
-        }
-        if signal == SIGCONT {
-            self.continue_process(process);
         }
     }
 

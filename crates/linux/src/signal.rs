@@ -57,6 +57,9 @@ pub(crate) const fn bit(signal: u8) -> u64 {
 /// SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU.
 pub(crate) const STOPPING: u64 = bit(SIGSTOP) | bit(SIGSTOP + 1) | bit(SIGSTOP + 2) | bit(SIGTTOU);
 
+/// SIGCHLD, SIGCONT, SIGURG, SIGWINCH: without a handler, nothing.
+pub(crate) const IGNORED: u64 = bit(SIGCHLD) | bit(SIGCONT) | bit(23) | bit(28);
+
 /// What a signal does without a handler.
 pub(crate) fn ends_by_default(signal: u8) -> bool {
     // CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH.

@@ -9,7 +9,6 @@ use super::names::notify_changed;
 use super::{Answer, Call};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
-use crate::vfs::descriptor::O_PATH;
 use crate::vfs::watch::IN_ATTRIB;
 use crate::vfs::{InodeId, Node};
 
@@ -69,10 +68,7 @@ impl Call<'_> {
         let first = self.arguments[0];
         match by {
             By::Descriptor => {
-                let file = self.file(first)?;
-                if file.flags & O_PATH != 0 {
-                    return Err(Errno::EBADF);
-                }
+                let file = self.usable(first)?;
                 file.inode().ok_or(Errno::EOPNOTSUPP)
             }
             By::Path | By::PathOfLink => {

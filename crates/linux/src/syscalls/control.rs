@@ -71,7 +71,7 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
     let [number, request, address, ..] = call.arguments;
     if let Object::Terminal {
         terminal, master, ..
-    } = call.file(number)?.object
+    } = call.usable(number)?.object
         && !matches!(request & 0xffff_ffff, 0x5450 | 0x5451 | 0x5452 | 0x5421)
     {
         return terminal_control::control(call, (terminal, master), request & 0xffff_ffff, address);

@@ -13,6 +13,7 @@ use crate::room::Growth;
 use crate::signal::{AlternateStack, SIG_IGN};
 use crate::thread::Wait;
 use crate::vfs::InodeId;
+use crate::vfs::descriptor::OpenFile;
 use crate::vfs::path::Viewer;
 
 /// Cycles of replacing a process's program, beside its page faults.
@@ -148,6 +149,12 @@ pub(crate) fn check_regular(kernel: &Kernel, inode: InodeId) -> Result<(), Errno
     let executable = kernel.files.inode(inode)?.mode & 0o100 != 0;
     if kernel.files.file(inode).is_err() || !executable {
         return Err(Errno::EACCES);
+    }
+    // Memory that has a descriptor (it can be sealed) is opened by nobody.
+    let is_written = |file: &OpenFile| file.inode() == Some(inode) && file.writable();
+    let mut open = kernel.open.files.iter().map(|(_, file)| file);
+    if open.any(is_written) && !kernel.rare.seals.contains_key(&inode) {
+        return Err(Errno::ETXTBSY);
     }
     Ok(())
 }

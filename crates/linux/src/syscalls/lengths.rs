@@ -20,7 +20,7 @@ const STEP_PAGES: u64 = 256;
 /// `lseek`.
 pub(crate) fn lseek(call: &mut Call) -> Answer {
     let [number, offset, whence, ..] = call.arguments;
-    let file = call.file(number)?;
+    let file = call.usable(number)?;
     let (size, inode) = match &file.object {
         Object::Text { text, .. } => (text.len() as u64, None),
         Object::Inode(inode) => match &call.kernel.files.inode(*inode)?.node {
@@ -227,7 +227,7 @@ fn zero_range(call: &mut Call, inode: InodeId, from: u64, to: u64) -> Result<(),
 
 /// `fsync`, `fdatasync`: back only when everything is durable.
 pub(crate) fn fsync(call: &mut Call) -> Answer {
-    let inode = match call.file(call.arguments[0])?.object {
+    let inode = match call.usable(call.arguments[0])?.object {
         Object::Inode(inode) => inode,
         Object::Text { .. } => return Err(Stop::Commit(0)),
         _ => return Err(Errno::EINVAL.into()),
@@ -254,7 +254,7 @@ pub(crate) fn sync(call: &mut Call) -> Answer {
 
 /// `syncfs`.
 pub(crate) fn syncfs(call: &mut Call) -> Answer {
-    let inode = call.file(call.arguments[0])?.inode();
+    let inode = call.usable(call.arguments[0])?.inode();
     if inode.is_some_and(|inode| call.kernel.is_pool(inode)) {
         call.kernel.synchronise_pools(call.machine)?;
         return Ok(0);

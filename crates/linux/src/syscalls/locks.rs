@@ -118,6 +118,13 @@ pub(crate) fn flock(call: &mut Call) -> Answer {
     };
     let own = call.descriptor(number)?.file;
     let inode = call.file(number)?.inode();
+    // As on Linux, who changes a lock gives up the one that it has before it asks for the other: of two
+    // that share a file and want it for themselves, one gets it.
+    let held = call.usable(number)?.lock;
+    if held != Lock::None && wished != Lock::None && held != wished {
+        call.file_mut(number)?.lock = Lock::None;
+        call.kernel.wake_all_file_waiters();
+    }
     let conflicts = inode.is_some()
         && call.kernel.open.files.iter().any(|(index, file)| {
             index != own

@@ -1,13 +1,12 @@
 //! mmap and its kin, and the program break.
 
+use super::locked_memory::locked_limit;
 use super::memory_types::without_type;
 use super::seals::SEAL_WRITE;
 use super::{Answer, Call, Stop};
-use crate::address_space::{Backing, LOWEST, Mapping, Purpose, SPACE_END};
+use crate::address_space::{Backing, LOWEST, Mapping, Purpose, SPACE_END, later_written};
 use crate::errno::Errno;
-use crate::kernel::Kernel;
-use crate::limits::{Resource, UNLIMITED};
-use crate::machine::{MemoryType, PAGE_BYTES, SpaceId};
+use crate::machine::{MemoryType, PAGE_BYTES};
 use crate::page_table::{EXECUTE, LOCKED, READ, WRITE, of_type};
 use crate::vfs::descriptor::Object;
 use crate::vfs::inode::Device;
@@ -37,7 +36,7 @@ fn round_up(length: u64) -> Option<u64> {
 }
 
 /// A page-aligned range inside user space.
-fn range_of(address: u64, length: u64) -> Result<std::ops::Range<u64>, Errno> {
+pub(super) fn range_of(address: u64, length: u64) -> Result<std::ops::Range<u64>, Errno> {
     if !address.is_multiple_of(PAGE_BYTES) {
         return Err(Errno::EINVAL);
     }
@@ -85,44 +84,15 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
         MAP_SHARED_VALIDATE if of_file => true,
         _ => return Err(Errno::EINVAL.into()),
     };
-    let mut backing = Backing::Anonymous;
-    let mut sync = 0;
+    let writes = permissions & WRITE != 0;
+    let (mut backing, mut sync, mut may_write) = (Backing::Anonymous, 0, true);
     if of_file {
-        let file = call.file(descriptor)?;
-        sync = call.kernel.check_validated(flags, file.inode())?;
-        if !file.readable() || shared && permissions & WRITE != 0 && !file.writable() {
-            return Err(Errno::EACCES.into());
-        }
-        let Object::Inode(inode) = file.object else {
-            return Err(Errno::ENODEV.into());
-        };
-        let whole = Backing::File {
-            inode,
-            offset,
-            limit: u64::MAX,
-        };
-        match call.kernel.files.inode(inode)?.node {
-            Node::File(_) => {
-                if shared && permissions & WRITE != 0 {
-                    call.check_seals(inode, SEAL_WRITE)?;
-                }
-                offset
-                    .checked_add(length)
-                    .filter(|&end| end < 1 << 62)
-                    .ok_or(Errno::EOVERFLOW)?;
-                backing = whole;
-            }
-            Node::Device(Device::Zero) => {}
-            Node::Device(Device::Region { pages, device, .. }) => {
-                let end = offset.checked_add(length);
-                let typed = device && memory_type != MemoryType::WriteBack;
-                if !shared || typed || end.is_none_or(|end| end > pages * PAGE_BYTES) {
-                    return Err(Errno::EINVAL.into());
-                }
-                backing = whole;
-            }
-            _ => return Err(Errno::ENODEV.into()),
-        }
+        sync = call
+            .kernel
+            .check_validated(flags, call.file(descriptor)?.inode())?;
+        let typed = memory_type != MemoryType::WriteBack;
+        (backing, may_write) =
+            file_backing(call, descriptor, (offset, length), (shared, writes), typed)?;
     }
     let start = if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 {
         let range = range_of(address, length).map_err(|error| {
@@ -151,7 +121,7 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
                 .ok_or(Errno::ENOMEM)?
         }
     };
-    let data = !shared && permissions & WRITE != 0;
+    let data = !shared && writes;
     call.kernel
         .check_mapped(call.process, length, data, &(start..start + length))?;
     let locked = if flags & MAP_LOCKED != 0 {
@@ -163,15 +133,63 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
     if shared && backing == Backing::Anonymous {
         backing = shared_memory(call, length);
     }
+    let later = if shared && may_write {
+        later_written(permissions)
+    } else {
+        0
+    };
     let mapping = Mapping {
         end: start + length,
-        permissions: permissions | locked | sync,
+        permissions: permissions | locked | sync | later,
         shared,
         backing,
         purpose: Purpose::Plain,
     };
     call.kernel.map(call.machine, call.space, start, mapping);
     Ok(start)
+}
+
+/// What a mapping of an open file is filled with, and whether it may be written at any time: a `shared` one
+/// through what was opened for that, and is not sealed. `writes` says that it is to be now, `typed` that it
+/// has a memory type of its own.
+fn file_backing(
+    call: &Call,
+    descriptor: u64,
+    (offset, length): (u64, u64),
+    (shared, writes): (bool, bool),
+    typed: bool,
+) -> Result<(Backing, bool), Errno> {
+    let file = call.file(descriptor)?;
+    if !file.readable() || shared && writes && !file.writable() {
+        return Err(Errno::EACCES);
+    }
+    let Object::Inode(inode) = file.object else {
+        return Err(Errno::ENODEV);
+    };
+    let end = offset.checked_add(length);
+    let whole = Backing::File {
+        inode,
+        offset,
+        limit: u64::MAX,
+    };
+    match call.kernel.files.inode(inode)?.node {
+        Node::File(_) => {
+            let sealed = call.check_seals(inode, SEAL_WRITE);
+            if shared && writes {
+                sealed?;
+            }
+            end.filter(|&end| end < 1 << 62).ok_or(Errno::EOVERFLOW)?;
+            Ok((whole, file.writable() && sealed.is_ok()))
+        }
+        Node::Device(Device::Zero) => Ok((Backing::Anonymous, file.writable())),
+        Node::Device(Device::Region { pages, device, .. }) => {
+            if !shared || device && typed || end.is_none_or(|end| end > pages * PAGE_BYTES) {
+                return Err(Errno::EINVAL);
+            }
+            Ok((whole, file.writable()))
+        }
+        _ => Err(Errno::ENODEV),
+    }
 }
 
 /// Memory that processes share: a file without a name, which goes with its last mapping.
@@ -215,6 +233,10 @@ pub(crate) fn mprotect(call: &mut Call) -> Answer {
         return Err(Errno::ENOMEM.into());
     }
     if permissions & WRITE != 0 {
+        let mut mappings = call.kernel.spaces[call.space].parts(&range);
+        if !mappings.all(|(_, mapping)| mapping.may_be_written()) {
+            return Err(Errno::EACCES.into());
+        }
         call.kernel.check_data(call.process, &range)?;
     }
     call.kernel
@@ -428,111 +450,6 @@ pub(crate) fn msync(call: &mut Call) -> Answer {
     } else {
         Err(Stop::Commit(0))
     }
-}
-
-impl Kernel {
-    /// [`LOCKED`] if what will be mapped in a space is locked (`MCL_FUTURE`), else nothing.
-    pub(crate) fn future_lock(&self, space: SpaceId) -> u64 {
-        let locked = self.rare.future_locks.contains(&space);
-        if locked { LOCKED } else { 0 }
-    }
-}
-
-impl Call<'_> {
-    /// Fails if the process may not have so many more bytes locked; `locked` says whether they will be.
-    pub fn check_locked(&self, locked: u64, more: u64) -> Result<(), Errno> {
-        let limit = self.process().limit(Resource::LockedBytes);
-        if locked == 0 || limit == UNLIMITED {
-            return Ok(());
-        }
-        let now = self.kernel.spaces[self.space].locked_bytes(&(0..SPACE_END));
-        if now.saturating_add(more) > limit {
-            return Err(Errno::EAGAIN);
-        }
-        Ok(())
-    }
-}
-
-/// The pages that `mlock` and its kin are about.
-fn locked_range(call: &Call) -> Result<std::ops::Range<u64>, Errno> {
-    let [address, length, ..] = call.arguments;
-    let start = address & !(PAGE_BYTES - 1);
-    let range = range_of(start, length.saturating_add(address - start))?;
-    if call.kernel.spaces[call.space].is_covered(&range) {
-        Ok(range)
-    } else {
-        Err(Errno::ENOMEM)
-    }
-}
-
-/// The limit of an unprivileged process, which may lock nothing if that is 0.
-fn locked_limit(call: &Call) -> Result<u64, Errno> {
-    match call.process().limit(Resource::LockedBytes) {
-        0 => Err(Errno::EPERM),
-        limit => Ok(limit),
-    }
-}
-
-/// `mlock`: nothing is ever paged out, so it only counts against the limit.
-pub(crate) fn mlock(call: &mut Call) -> Answer {
-    let limit = locked_limit(call)?;
-    let range = locked_range(call)?;
-    let space = &mut call.kernel.spaces[call.space];
-    let new = (range.end - range.start) - space.locked_bytes(&range);
-    if space.locked_bytes(&(0..SPACE_END)) + new > limit {
-        return Err(Errno::ENOMEM.into());
-    }
-    space.set_locked(&range, true);
-    Ok(0)
-}
-
-/// `mlock2`: pages count whether they are there or not, so that `MLOCK_ONFAULT` changes nothing.
-pub(crate) fn mlock2(call: &mut Call) -> Answer {
-    const MLOCK_ONFAULT: u64 = 1;
-    if call.arguments[2] & !MLOCK_ONFAULT != 0 {
-        return Err(Errno::EINVAL.into());
-    }
-    mlock(call)
-}
-
-/// `munlock`.
-pub(crate) fn munlock(call: &mut Call) -> Answer {
-    let range = locked_range(call)?;
-    call.kernel.spaces[call.space].set_locked(&range, false);
-    Ok(0)
-}
-
-/// `mlockall`: what is mapped now, and what will be.
-pub(crate) fn mlockall(call: &mut Call) -> Answer {
-    const MCL_CURRENT: u64 = 1;
-    const MCL_FUTURE: u64 = 2;
-    const MCL_ONFAULT: u64 = 4;
-    let flags = call.arguments[0];
-    if flags & !(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0 || flags & !MCL_ONFAULT == 0 {
-        return Err(Errno::EINVAL.into());
-    }
-    let limit = locked_limit(call)?;
-    let space = &mut call.kernel.spaces[call.space];
-    if flags & MCL_CURRENT != 0 {
-        if space.counted_bytes(&(0..SPACE_END)).0 > limit {
-            return Err(Errno::ENOMEM.into());
-        }
-        space.set_locked(&(0..SPACE_END), true);
-    }
-    let future = &mut call.kernel.rare.future_locks;
-    if flags & MCL_FUTURE != 0 {
-        future.insert(call.space);
-    } else {
-        future.remove(&call.space);
-    }
-    Ok(0)
-}
-
-/// `munlockall`.
-pub(crate) fn munlockall(call: &mut Call) -> Answer {
-    call.kernel.spaces[call.space].set_locked(&(0..SPACE_END), false);
-    call.kernel.rare.future_locks.remove(&call.space);
-    Ok(0)
 }
 
 /// `riscv_flush_icache`.

@@ -8,12 +8,14 @@
 pub(crate) mod asynchronous;
 pub(crate) mod attributes;
 pub(crate) mod control;
+pub(crate) mod copying;
 pub(crate) mod descriptors;
 pub(crate) mod directories;
 pub(crate) mod execution;
 pub(crate) mod futexes;
 pub(crate) mod identity;
 pub(crate) mod lengths;
+pub(crate) mod locked_memory;
 pub(crate) mod locks;
 pub(crate) mod memory;
 mod memory_types;
@@ -52,7 +54,7 @@ use crate::process::{Ending, Process, ProcessId};
 use crate::refusals::Refusal;
 use crate::room::Growth;
 use crate::thread::{ThreadState, Wait};
-use crate::vfs::descriptor::{Descriptor, OpenFile};
+use crate::vfs::descriptor::{Descriptor, O_PATH, OpenFile};
 
 /// Cycles of entering and leaving the kernel and finding the handler.
 const CALL_CYCLES: u64 = 300;
@@ -155,6 +157,16 @@ impl Call<'_> {
     /// The open file behind a descriptor.
     pub fn file(&self, number: u64) -> Result<&OpenFile, Errno> {
         self.kernel.open_file(self.process, number)
+    }
+
+    /// The same, if more can be done with it than to name a file (`O_PATH`).
+    pub fn usable(&self, number: u64) -> Result<&OpenFile, Errno> {
+        let file = self.file(number)?;
+        if file.flags & O_PATH == 0 {
+            Ok(file)
+        } else {
+            Err(Errno::EBADF)
+        }
     }
 
     pub fn file_mut(&mut self, number: u64) -> Result<&mut OpenFile, Errno> {

@@ -24,7 +24,7 @@ fn change_mode(call: &mut Call, inode: InodeId, mode: u64) -> Answer {
 /// `fchmod`.
 pub(crate) fn fchmod(call: &mut Call) -> Answer {
     let [number, mode, ..] = call.arguments;
-    match call.file(number)?.inode() {
+    match call.usable(number)?.inode() {
         Some(inode) => change_mode(call, inode, mode),
         None => Ok(0),
     }
@@ -51,7 +51,7 @@ fn check_owner(user: u64, group: u64) -> Answer {
 /// `fchown`.
 pub(crate) fn fchown(call: &mut Call) -> Answer {
     let [number, user, group, ..] = call.arguments;
-    call.file(number)?;
+    call.usable(number)?;
     check_owner(user, group)
 }
 

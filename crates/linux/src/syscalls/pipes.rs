@@ -3,6 +3,7 @@
 //! Always true: whoever waits for the other end of a FIFO has not opened it yet; the one who comes
 //! opens it for both, so that neither can miss the other.
 
+use super::copying::{offset_at, take_bytes};
 use super::transfer::{
     self, TRANSFER_BYTES_MAX, consume_pipe, fill_pipe, gather, nobody_reads, peek_pipe, vector,
     write_bytes,
@@ -205,18 +206,6 @@ fn must_take(call: &mut Call, id: u32, waits: bool) -> Result<u64, Stop> {
     }
 }
 
-/// An offset that the guest keeps, if it gave one.
-fn offset_at(call: &mut Call, address: u64) -> Result<Option<u64>, Errno> {
-    if address == 0 {
-        return Ok(None);
-    }
-    let offset = call.read_u64(address)?;
-    if (offset as i64) < 0 {
-        return Err(Errno::EINVAL);
-    }
-    Ok(Some(offset))
-}
-
 /// `splice`.
 pub(crate) fn splice(call: &mut Call) -> Answer {
     let [from, from_at, to, to_at, length, flags] = call.arguments;
@@ -244,11 +233,11 @@ pub(crate) fn splice(call: &mut Call) -> Answer {
             if source == sink {
                 return Err(Errno::EINVAL.into());
             }
-            let (gives, takes) = (waits(call, from), waits(call, to));
-            if !must_give(call, source, gives)? {
+            let waits = waits(call, from) && waits(call, to);
+            if !must_give(call, source, waits)? {
                 return Ok(0);
             }
-            let room = must_take(call, sink, takes)?;
+            let room = must_take(call, sink, waits)?;
             let wanted = length.min(room);
             let bytes = peek_pipe(call, source, wanted);
             consume_pipe(call, source, wanted);
@@ -278,7 +267,7 @@ pub(crate) fn splice(call: &mut Call) -> Answer {
             let room = must_take(call, sink, takes)?;
             let own = call.file(from)?.offset;
             let position = at.unwrap_or(own);
-            let bytes = transfer::take_bytes(call, from, position, length.min(room))?;
+            let bytes = take_bytes(call, from, position, length.min(room))?;
             let moved = position + bytes.len() as u64;
             match at {
                 Some(_) => call.write(from_at, &moved.to_le_bytes())?,
@@ -309,7 +298,8 @@ pub(crate) fn tee(call: &mut Call) -> Answer {
     if source == sink {
         return Err(Errno::EINVAL.into());
     }
-    let waits = flags & SPLICE_F_NONBLOCK == 0;
+    let nonblocking = call.file(from)?.nonblocking() || call.file(to)?.nonblocking();
+    let waits = flags & SPLICE_F_NONBLOCK == 0 && !nonblocking;
     if !must_give(call, source, waits)? {
         return Ok(0);
     }

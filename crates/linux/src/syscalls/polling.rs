@@ -244,6 +244,20 @@ pub(crate) fn ppoll(call: &mut Call) -> Answer {
     Err(call.wait_until_retry(Wait::Readiness, timeout))
 }
 
+/// Tells a program how much of its timeout is left. Where that cannot be written, as on Linux, it is not.
+fn write_time_left(call: &mut Call, address: u64, timeout_ns: Option<u64>) {
+    let Some(timeout_ns) = timeout_ns.filter(|&timeout_ns| timeout_ns > 0) else {
+        return;
+    };
+    let thread = call.kernel.threads.get(&call.thread);
+    let deadline = thread.and_then(|thread| thread.retry_deadline_ns);
+    let left = deadline.map_or(timeout_ns, |deadline| {
+        deadline.saturating_sub(call.machine.clock_ns())
+    });
+    let words = [left / 1_000_000_000, left % 1_000_000_000].map(u64::to_le_bytes);
+    let _ = call.write(address, words.as_flattened());
+}
+
 /// `pselect6`.
 pub(crate) fn pselect6(call: &mut Call) -> Answer {
     // What each of the three sets asks for, as Linux maps them to poll events.
@@ -252,15 +266,15 @@ pub(crate) fn pselect6(call: &mut Call) -> Answer {
         POLLOUT | POLLERR,
         2,
     ];
-    let [count, read, write, except, timeout, mask] = call.arguments;
+    let [count, read, write, except, timeout_at, mask] = call.arguments;
     if i32::try_from(count).is_err() {
         return Err(Errno::EINVAL.into());
     }
     let count = count.min(DESCRIPTORS_MAX as u64);
-    let timeout = if timeout == 0 {
+    let timeout = if timeout_at == 0 {
         None
     } else {
-        Some(call.duration_at(timeout)?)
+        Some(call.duration_at(timeout_at)?)
     };
     if mask != 0 {
         let set = call.read_u64(mask)?;
@@ -298,6 +312,7 @@ pub(crate) fn pselect6(call: &mut Call) -> Answer {
     for (at, result) in results {
         call.write(at, &u64::to_le_bytes(result))?;
     }
+    write_time_left(call, timeout_at, timeout);
     Ok(ready)
 }
 

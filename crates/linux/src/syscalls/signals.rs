@@ -6,7 +6,8 @@ use crate::errno::Errno;
 use crate::machine::ThreadId;
 use crate::process::ProcessId;
 use crate::signal::{
-    AlternateStack, SI_TKILL, SI_USER, SIGNAL_MAX, SS_DISABLE, SignalInfo, Target, UNBLOCKABLE, bit,
+    AlternateStack, IGNORED, SI_TKILL, SI_USER, SIG_DFL, SIG_IGN, SIGNAL_MAX, SS_DISABLE,
+    SignalInfo, Target, UNBLOCKABLE, bit,
 };
 use crate::thread::Wait;
 
@@ -43,6 +44,9 @@ pub(crate) fn rt_sigaction(call: &mut Call) -> Answer {
     }
     if new != 0 {
         call.process_mut().actions.insert(signal, wished);
+        if wished.handler == SIG_IGN || wished.handler == SIG_DFL && bit(signal) & IGNORED != 0 {
+            call.kernel.forget_pending(call.process, bit(signal));
+        }
     }
     Ok(0)
 }

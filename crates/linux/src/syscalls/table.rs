@@ -8,10 +8,10 @@
 //! | `riscv_hwprobe`, `rseq`, `clone3`, landlock | ENOSYS | every program falls back |
 
 use super::{
-    Answer, Call, asynchronous, attributes, control, descriptors, directories, execution, futexes,
-    identity, lengths, locks, memory, messages, metadata, opening, permissions, pidfds, pipes,
-    polling, preferences, processes, queues, seals, signals, sockets, system_v, threads, time,
-    timers, transfer, watches,
+    Answer, Call, asynchronous, attributes, control, copying, descriptors, directories, execution,
+    futexes, identity, lengths, locked_memory, locks, memory, messages, metadata, opening,
+    permissions, pidfds, pipes, polling, preferences, processes, queues, seals, signals, sockets,
+    system_v, threads, time, timers, transfer, watches,
 };
 
 /// A system call's implementation.
@@ -113,7 +113,7 @@ const TABLE: &[Row] = &[
     (68, "pwrite64", Some(transfer::pwrite64)),
     (69, "preadv", Some(transfer::preadv)),
     (70, "pwritev", Some(transfer::pwritev)),
-    (71, "sendfile", Some(transfer::sendfile)),
+    (71, "sendfile", Some(copying::sendfile)),
     (72, "pselect6", Some(polling::pselect6)),
     (73, "ppoll", Some(polling::ppoll)),
     (74, "signalfd4", Some(timers::signalfd4)),
@@ -270,10 +270,10 @@ const TABLE: &[Row] = &[
     (225, "swapoff", Some(identity::not_permitted)),
     (226, "mprotect", Some(memory::mprotect)),
     (227, "msync", Some(memory::msync)),
-    (228, "mlock", Some(memory::mlock)),
-    (229, "munlock", Some(memory::munlock)),
-    (230, "mlockall", Some(memory::mlockall)),
-    (231, "munlockall", Some(memory::munlockall)),
+    (228, "mlock", Some(locked_memory::mlock)),
+    (229, "munlock", Some(locked_memory::munlock)),
+    (230, "mlockall", Some(locked_memory::mlockall)),
+    (231, "munlockall", Some(locked_memory::munlockall)),
     (232, "mincore", Some(memory::mincore)),
     (233, "madvise", Some(memory::madvise)),
     (234, "remap_file_pages", None),
@@ -312,8 +312,8 @@ const TABLE: &[Row] = &[
     (281, "execveat", Some(execution::execveat)),
     (282, "userfaultfd", None),
     (283, "membarrier", Some(threads::membarrier)),
-    (284, "mlock2", Some(memory::mlock2)),
-    (285, "copy_file_range", Some(transfer::copy_file_range)),
+    (284, "mlock2", Some(locked_memory::mlock2)),
+    (285, "copy_file_range", Some(copying::copy_file_range)),
     (286, "preadv2", Some(transfer::preadv2)),
     (287, "pwritev2", Some(transfer::pwritev2)),
     (288, "pkey_mprotect", None),

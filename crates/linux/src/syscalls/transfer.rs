@@ -8,7 +8,7 @@ use crate::errno::Errno;
 use crate::owners;
 use crate::signal::{self, SI_USER, SIGPIPE, SignalInfo};
 use crate::vfs::descriptor::{
-    O_APPEND, O_CLOEXEC, O_DIRECT, O_NONBLOCK, O_WRONLY, Object, OpenFile,
+    O_APPEND, O_CLOEXEC, O_DIRECT, O_DSYNC, O_NONBLOCK, O_WRONLY, Object, OpenFile,
 };
 use crate::vfs::inode::{Device, InodeId, Node};
 use crate::vfs::pipe::{EventCounter, PIPE_ATOMIC_BYTES, Pipe};
@@ -402,8 +402,18 @@ fn read_event(call: &mut Call, id: u32, pieces: &Pieces, wanted: u64, nonblockin
     Ok(8)
 }
 
-/// Writes pieces; at `position`, or at the open file's offset, which then moves.
+/// Writes pieces; at `position`, or at the open file's offset, which then moves. They are durable before that
+/// is answered if the file was opened so.
 fn write_from(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64>) -> Answer {
+    let count = write_pieces(call, number, pieces, position)?;
+    let is_synchronous = call.file(number)?.flags & O_DSYNC != 0;
+    match target(call, number)? {
+        Target::File(inode) if is_synchronous => call.synchronised(inode, count),
+        _ => Ok(count),
+    }
+}
+
+fn write_pieces(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64>) -> Answer {
     if !call.file(number)?.writable() {
         return Err(Errno::EBADF.into());
     }
@@ -527,7 +537,9 @@ fn write_pipe(call: &mut Call, id: u32, rest: &[u8], whole: usize, flags: u32) -
     let done = call.transferred() as usize;
     let pipe = call.kernel.open.pipes.get(id).ok_or(Errno::EBADF)?;
     if pipe.readers == 0 {
-        return Err(nobody_reads(call));
+        let stop = nobody_reads(call);
+        // What has been taken before is said, and the signal comes nevertheless.
+        return if done > 0 { Ok(done as u64) } else { Err(stop) };
     }
     let whole_or_nothing = whole <= PIPE_ATOMIC_BYTES && done == 0;
     let room = call.kernel.open.pipe_room(id);
@@ -605,7 +617,7 @@ pub(crate) fn writev(call: &mut Call) -> Answer {
     write_from(call, number, &pieces, None)
 }
 
-fn position(value: u64) -> Result<u64, Errno> {
+pub(crate) fn position(value: u64) -> Result<u64, Errno> {
     if (value as i64) < 0 {
         Err(Errno::EINVAL)
     } else {
@@ -731,82 +743,6 @@ pub(crate) fn preadv2(call: &mut Call) -> Answer {
 /// `pwritev2`.
 pub(crate) fn pwritev2(call: &mut Call) -> Answer {
     vector_with(call, true)
-}
-
-/// An offset that the guest keeps in its own memory, or the file's own.
-fn offset_at(call: &mut Call, address: u64) -> Result<Option<u64>, Errno> {
-    if address == 0 {
-        return Ok(None);
-    }
-    let offset = call.read_u64(address)?;
-    position(offset).map(Some)
-}
-
-/// What a file gives that is no pipe.
-pub(crate) fn take_bytes(
-    call: &mut Call,
-    from: u64,
-    at: u64,
-    length: u64,
-) -> Result<Vec<u8>, Errno> {
-    match target(call, from)? {
-        Target::File(inode) => call.kernel.read_file(call.machine, inode, at, length),
-        Target::Text(text) => {
-            let rest = text
-                .get(at.min(text.len() as u64) as usize..)
-                .unwrap_or_default();
-            Ok(rest[..rest.len().min(length as usize)].to_vec())
-        }
-        _ => Err(Errno::EINVAL),
-    }
-}
-
-/// Copies file to descriptor inside the kernel and moves the offsets.
-fn copy(call: &mut Call, from: u64, from_at: u64, to: u64, to_at: u64, length: u64) -> Answer {
-    let source = call.file(from)?;
-    if !source.readable() || !call.file(to)?.writable() {
-        return Err(Errno::EBADF.into());
-    }
-    let own_offset = source.offset;
-    let read_at = offset_at(call, from_at)?;
-    let write_at = offset_at(call, to_at)?;
-    let at = read_at.unwrap_or(own_offset);
-    // Like Linux's, this may move less than was asked for.
-    let length = length.min(STEP_BYTES);
-    let bytes = take_bytes(call, from, at, length)?;
-    let count = write_bytes(call, to, &bytes, write_at)?;
-    match read_at {
-        Some(_) => call.write(from_at, &(at + count).to_le_bytes())?,
-        None => call.file_mut(from)?.offset = at + count,
-    }
-    if let Some(write_at) = write_at {
-        call.write(to_at, &(write_at + count).to_le_bytes())?;
-    }
-    Ok(count)
-}
-
-/// `sendfile`.
-pub(crate) fn sendfile(call: &mut Call) -> Answer {
-    let [to, from, offset, length, ..] = call.arguments;
-    copy(call, from, offset, to, 0, length)
-}
-
-/// `copy_file_range`.
-pub(crate) fn copy_file_range(call: &mut Call) -> Answer {
-    let [from, from_at, to, to_at, length, flags] = call.arguments;
-    if flags != 0 {
-        return Err(Errno::EINVAL.into());
-    }
-    for number in [from, to] {
-        match target(call, number)? {
-            Target::File(_) => {}
-            _ => return Err(Errno::EINVAL.into()),
-        }
-    }
-    if call.file(to)?.flags & O_APPEND != 0 {
-        return Err(Errno::EBADF.into());
-    }
-    copy(call, from, from_at, to, to_at, length)
 }
 
 /// `getrandom`.

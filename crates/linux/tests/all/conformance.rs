@@ -236,6 +236,11 @@ fn asynchronous_requests() {
 }
 
 #[test]
+fn corners_of_calls() {
+    has_known_facts("corners");
+}
+
+#[test]
 fn attributes_of_files() {
     has_known_facts("attributes");
 }

@@ -1,0 +1,106 @@
+//! Copying between files: `sendfile`, `copy_file_range`, and what `splice` takes of files.
+
+use super::transfer::{STEP_BYTES, Target, position, target, write_bytes};
+use super::{Answer, Call};
+use crate::errno::Errno;
+use crate::vfs::descriptor::O_APPEND;
+
+/// An offset that the guest keeps in its own memory, or the file's own.
+pub(crate) fn offset_at(call: &mut Call, address: u64) -> Result<Option<u64>, Errno> {
+    if address == 0 {
+        return Ok(None);
+    }
+    let offset = call.read_u64(address)?;
+    position(offset).map(Some)
+}
+
+/// What a file gives that is no pipe.
+pub(crate) fn take_bytes(
+    call: &mut Call,
+    from: u64,
+    at: u64,
+    length: u64,
+) -> Result<Vec<u8>, Errno> {
+    match target(call, from)? {
+        Target::File(inode) => call.kernel.read_file(call.machine, inode, at, length),
+        Target::Text(text) => {
+            let rest = text
+                .get(at.min(text.len() as u64) as usize..)
+                .unwrap_or_default();
+            Ok(rest[..rest.len().min(length as usize)].to_vec())
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// Copies file to descriptor inside the kernel and moves the offsets.
+fn copy(call: &mut Call, from: u64, from_at: u64, to: u64, to_at: u64, length: u64) -> Answer {
+    let source = call.file(from)?;
+    if !source.readable() || !call.file(to)?.writable() {
+        return Err(Errno::EBADF.into());
+    }
+    let own_offset = source.offset;
+    let read_at = offset_at(call, from_at)?;
+    let write_at = offset_at(call, to_at)?;
+    let at = read_at.unwrap_or(own_offset);
+    // Like Linux's, this may move less than was asked for.
+    let length = length.min(STEP_BYTES);
+    let bytes = take_bytes(call, from, at, length)?;
+    let count = write_bytes(call, to, &bytes, write_at)?;
+    match read_at {
+        Some(_) => call.write(from_at, &(at + count).to_le_bytes())?,
+        None => call.file_mut(from)?.offset = at + count,
+    }
+    if let Some(write_at) = write_at {
+        call.write(to_at, &(write_at + count).to_le_bytes())?;
+    }
+    Ok(count)
+}
+
+/// `sendfile`.
+pub(crate) fn sendfile(call: &mut Call) -> Answer {
+    let [to, from, offset, length, ..] = call.arguments;
+    if matches!(target(call, to)?, Target::File(_)) && call.file(to)?.flags & O_APPEND != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    copy(call, from, offset, to, 0, length)
+}
+
+/// True if bytes would be copied over what is still to be copied of the same file.
+fn overlaps(
+    call: &mut Call,
+    (from, from_at): (u64, u64),
+    (to, to_at): (u64, u64),
+    length: u64,
+) -> Result<bool, Errno> {
+    let (source, sink) = (call.file(from)?, call.file(to)?);
+    let Some(inode) = source.inode().filter(|_| source.inode() == sink.inode()) else {
+        return Ok(false);
+    };
+    let own = [source.offset, sink.offset];
+    let start = offset_at(call, from_at)?.unwrap_or(own[0]);
+    let goal = offset_at(call, to_at)?.unwrap_or(own[1]);
+    let length = length.min(call.kernel.files.file(inode)?.size.saturating_sub(start));
+    Ok(goal.saturating_add(length) > start && goal < start.saturating_add(length))
+}
+
+/// `copy_file_range`.
+pub(crate) fn copy_file_range(call: &mut Call) -> Answer {
+    let [from, from_at, to, to_at, length, flags] = call.arguments;
+    if flags != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    for number in [from, to] {
+        match target(call, number)? {
+            Target::File(_) => {}
+            _ => return Err(Errno::EINVAL.into()),
+        }
+    }
+    if call.file(to)?.flags & O_APPEND != 0 {
+        return Err(Errno::EBADF.into());
+    }
+    if overlaps(call, (from, from_at), (to, to_at), length)? {
+        return Err(Errno::EINVAL.into());
+    }
+    copy(call, from, from_at, to, to_at, length)
+}

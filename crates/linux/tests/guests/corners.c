@@ -1,0 +1,210 @@
+/* Corners of calls that programs rely on seldom. corners.txt has the facts as Linux itself states them, for
+ * qemu-user keeps signals, and what is ready, by itself. */
+#include "facts.h"
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/ipc.h>
+#include <sys/select.h>
+#include <sys/sendfile.h>
+#include <sys/shm.h>
+#include <sys/wait.h>
+
+enum { PAGE = 4096 };
+
+static void file_with(const char *name, const char *text)
+{
+    int file = open(name, O_CREAT | O_TRUNC | O_WRONLY, 0755);
+    if (file < 0 || write(file, text, strlen(text)) < 0) exit(2);
+    close(file);
+}
+
+/* Two that share a lock both want it for themselves: the one gives up what it has to wait for the other. */
+static void locks_are_changed(void)
+{
+    int first = open("lock", O_RDWR | O_CREAT, 0644), second = open("lock", O_RDWR);
+    CALL(flock(first, LOCK_SH));
+    CALL(flock(second, LOCK_SH));
+    CALL(flock(first, LOCK_EX | LOCK_NB)); /* It has lost its own by that. */
+    CALL(flock(second, LOCK_EX | LOCK_NB));
+    CALL(flock(second, LOCK_SH));
+    CALL(flock(first, LOCK_SH));
+    pid_t child = fork();
+    if (child == 0) {
+        flock(first, LOCK_EX);
+        flock(first, LOCK_UN);
+        _exit(0);
+    }
+    CALL(flock(second, LOCK_EX));
+    CALL(flock(second, LOCK_UN));
+    int status;
+    waitpid(child, &status, 0);
+    FACT(status);
+    int name = open("lock", O_PATH);
+    CALL(flock(name, LOCK_SH));
+    CALL(fchmod(name, 0));
+    CALL(fchown(name, getuid(), getgid()));
+    CALL(fsync(name));
+    CALL(lseek(name, 0, SEEK_SET));
+    CALL(ioctl(name, FIONREAD, &status));
+    CALL(fcntl(name, F_GETFD));
+    close(first), close(second), close(name);
+}
+
+static volatile sig_atomic_t caught;
+
+static void catch(int signal)
+{
+    caught = signal;
+}
+
+/* A signal that waits is forgotten when it is to be ignored. */
+static void signals_are_forgotten(void)
+{
+    sigset_t set, pending;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM), sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGCHLD, catch);
+    raise(SIGTERM), kill(getpid(), SIGTERM), raise(SIGCHLD);
+    sigpending(&pending);
+    FACT(sigismember(&pending, SIGTERM) && sigismember(&pending, SIGCHLD));
+    signal(SIGTERM, SIG_IGN), signal(SIGCHLD, SIG_DFL);
+    sigpending(&pending);
+    FACT(sigismember(&pending, SIGTERM) || sigismember(&pending, SIGCHLD));
+    signal(SIGTERM, SIG_DFL), signal(SIGCHLD, catch);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    FACT(caught);
+    signal(SIGCHLD, SIG_DFL);
+}
+
+/* select says how much time is left. */
+static void time_is_left(void)
+{
+    int ends[2];
+    if (pipe(ends)) exit(2);
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(ends[0], &set);
+    struct timeval short_time = {0, 20000}, long_time = {100, 0};
+    CALL(select(ends[0] + 1, &set, NULL, NULL, &short_time));
+    FACT(short_time.tv_sec == 0 && short_time.tv_usec == 0);
+    if (write(ends[1], "x", 1) != 1) exit(2);
+    FD_SET(ends[0], &set);
+    CALL(select(ends[0] + 1, &set, NULL, NULL, &long_time));
+    FACT(long_time.tv_sec <= 100 && long_time.tv_sec >= 90);
+    close(ends[0]), close(ends[1]);
+}
+
+/* One of two pipes that does not wait is enough. What was taken before nobody reads any more is said. */
+static void pipes_do_not_wait(void)
+{
+    int from[2], to[2];
+    if (pipe(from) || pipe2(to, O_NONBLOCK)) exit(2);
+    CALL(splice(from[0], NULL, to[1], NULL, 10, 0));
+    CALL(tee(from[0], to[1], 10, 0));
+    close(to[0]), close(to[1]);
+    signal(SIGPIPE, catch);
+    if (fork() == 0) {
+        char bytes[1000];
+        if (read(from[0], bytes, sizeof bytes) < 0) _exit(1);
+        close(from[1]);
+        usleep(20000);
+        _exit(0);
+    }
+    close(from[0]);
+    static char many[1 << 20];
+    ssize_t written = write(from[1], many, sizeof many);
+    FACT(written > 0 && written < (ssize_t)sizeof many);
+    FACT(caught == SIGPIPE);
+    CALL(write(from[1], many, 1));
+    wait(NULL);
+    close(from[1]);
+}
+
+static void files_are_copied(void)
+{
+    file_with("text", "0123456789");
+    int file = open("text", O_RDWR), behind = open("behind", O_CREAT | O_APPEND | O_WRONLY, 0644);
+    loff_t in = 0, out = 5;
+    CALL(copy_file_range(file, &in, file, &out, 7, 0));
+    CALL(copy_file_range(file, &in, file, &out, 5, 0));
+    CALL(sendfile(behind, file, NULL, 3));
+    char text[16] = {0};
+    CALL(pread(file, text, 15, 0));
+    puts(text);
+    close(file), close(behind);
+}
+
+/* Who has opened a file to read it cannot come to write it through its memory. */
+static void memory_stays_as_it_was_opened(void)
+{
+    file_with("shown", "old");
+    int file = open("shown", O_RDONLY), both = open("shown", O_RDWR);
+    char *shared = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, file, 0);
+    char *own = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, file, 0);
+    char *written = mmap(NULL, PAGE, PROT_NONE, MAP_SHARED, both, 0);
+    CALL(mprotect(shared, PAGE, PROT_READ | PROT_WRITE));
+    CALL(mprotect(own, PAGE, PROT_READ | PROT_WRITE));
+    CALL(mprotect(written, PAGE, PROT_READ | PROT_WRITE));
+    written[0] = 'c';
+    CALL(mprotect(written, PAGE, PROT_READ));
+    CALL(mprotect(written, PAGE, PROT_READ | PROT_WRITE));
+    written[1] = 'o';
+    own[2] = 'w';
+    printf("%.3s %.3s\n", shared, own);
+    char *moved = mremap(shared, PAGE, 2 * PAGE, MREMAP_MAYMOVE);
+    CALL(mprotect(moved, PAGE, PROT_WRITE));
+    int segment = shmget(IPC_PRIVATE, PAGE, 0600);
+    char *attached = shmat(segment, NULL, SHM_RDONLY);
+    CALL(mprotect(attached, PAGE, PROT_READ | PROT_WRITE));
+    CALL(shmctl(segment, IPC_RMID, NULL));
+    int memory = memfd_create("memory", MFD_ALLOW_SEALING);
+    CALL(ftruncate(memory, PAGE));
+    CALL(fcntl(memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
+    char *sealed = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, memory, 0);
+    CALL(mprotect(sealed, PAGE, PROT_READ | PROT_WRITE));
+    char *anonymous = mmap(NULL, PAGE, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CALL(mprotect(anonymous, PAGE, PROT_READ | PROT_WRITE));
+    anonymous[0] = 1;
+    close(file), close(both), close(memory);
+}
+
+/* Nobody executes what somebody writes. */
+static void programs_are_not_written(void)
+{
+    file_with("program", "#!/nowhere/at-all\n");
+    int file = open("program", O_WRONLY);
+    char *const none[] = {NULL};
+    CALL(execve("program", none, none));
+    close(file);
+    CALL(execve("program", none, none));
+}
+
+static int apply(int (*function)(int), int number)
+{
+    return function(number);
+}
+
+/* The address of a nested function that uses its surroundings is code on the stack. */
+static int nested(int by)
+{
+    int add(int number)
+    {
+        return number + by;
+    }
+    return apply(add, 40);
+}
+
+int main(void)
+{
+    locks_are_changed();
+    signals_are_forgotten();
+    time_is_left();
+    pipes_do_not_wait();
+    files_are_copied();
+    memory_stays_as_it_was_opened();
+    programs_are_not_written();
+    volatile int by = 2;
+    FACT(nested(by));
+    return 0;
+}
