@@ -391,8 +391,8 @@ BUILT = Path("out/bench")
 
 def _print(table: RenderableType, document: object, json_file: str | None) -> None:
     """To standard error while standard output carries JSON."""
-    terminal.tables(json_file).print(table)
     render.write_json(document, json_file)
+    terminal.tables(json_file).print(table)
 
 
 @app.command("speed")

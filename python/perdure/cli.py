@@ -3,8 +3,10 @@
 Always true here: a command parses its options, makes one call of `perdure.api`, and prints what
 came back. Exit status 0 means that all is well, 1 that a promise was broken, 2 that the request
 cannot be carried out (one message on standard error), 130 that Ctrl-C ended it after the finished
-results were written; `run` exits as the guest's program did. With `--json -`, standard output has
-the result as JSON and nothing else. The commands themselves stand in `perdure.commands`.
+results were written, 141 that nobody reads standard output any more (the files that were asked for
+are written before anything is printed); `run` exits as the guest's program did. With `--json -`,
+standard output has the result as JSON and nothing else. The commands themselves stand in
+`perdure.commands`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import perdure
-from perdure import PerdureError, completion, helping, outputs, values
+from perdure import PerdureError, completion, helping, outputs, streams, values
 from perdure.commands.shared import GUEST_CONTEXT, INTERRUPTED, was_interrupted
 
 RUN, CUT, COMPARE, SHOW = "Run", "Cut the power", "Compare and measure", "Look and prepare"
@@ -122,16 +124,17 @@ def common(
 
 
 def main() -> NoReturn:
-    """The entry point: a refusal is one message and status 2, never a traceback."""
-    try:
-        completion.whole(get_command(app))(prog_name="perdure")
-    except PerdureError as error:
-        sys.stdout.flush()
-        message = values.of_setting(str(error), sys.argv)
-        print(f"perdure: {outputs.told(message, sys.argv)}", file=sys.stderr)
-        sys.exit(INTERRUPTED if was_interrupted(error) else 2)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+    """The command: a refusal is one message and status 2, never a traceback."""
+    with streams.watched():
+        try:
+            completion.whole(get_command(app))(prog_name="perdure")
+        except PerdureError as error:
+            sys.stdout.flush()
+            message = values.of_setting(str(error), sys.argv)
+            print(f"perdure: {outputs.told(message, sys.argv)}", file=sys.stderr)
+            sys.exit(INTERRUPTED if was_interrupted(error) else 2)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
     sys.exit(0)
 
 

@@ -64,6 +64,7 @@ def litmus(
     forbids.
     """
     decided = decide(files, cuts=cuts, seed=seed, planted_bug=planted_bug)
+    render.write_json(decided, json_file)
     console = terminal.tables(json_file)
     for test in decided["tests"]:
         console.print(
@@ -76,7 +77,6 @@ def litmus(
             console.print(tables.line(f"  {text}"), highlight=False)
     for text in _summary(decided["tests"]):
         console.print(tables.line(text), highlight=False)
-    render.write_json(decided, json_file)
     raise typer.Exit(int(any(_differs(test) or _is_unsound(test) for test in decided["tests"])))
 
 

@@ -17,7 +17,8 @@ AROUND = """\
 .SH EXIT STATUS
 0 where all is well, 1 where a promise was broken or a point failed, 2 where a request cannot be
 carried out (one message on standard error), 130 where Ctrl-C ended it after the finished results
-were written.
+were written, 141 where nobody reads standard output any more; the files that were asked for are
+written then, too.
 \\fBrun\\fR, \\fBreplicate\\fR and \\fBreplica\\fR exit as the program does.
 .SH ENVIRONMENT
 .TP

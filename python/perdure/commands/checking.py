@@ -202,13 +202,14 @@ class Asked:
         return report
 
     def tell(self, report: Check, before: Check | None = None) -> int:
-        """Writes what was found, first of all what was not so before; the exit status."""
+        """Writes what was found, and says it, first what was not so before; the exit status."""
         new = {bug["id"] for bug in report["bugs"]} - self.reports.known()
+        # Files are there when somebody reads that they are, and where nobody reads on.
+        self.reports.write(report, new)
+        render.write_json(report, self.json_file)
         if before is not None:
             told(check_watch.difference(before, report), self.json_file)
         told(check_reports.lines(report, new), self.json_file)
-        render.write_json(report, self.json_file)
-        self.reports.write(report, new)
         return 2 if check_reports.is_empty(report) else int(bool(new))
 
     def follow(self) -> NoReturn:
@@ -302,8 +303,8 @@ def check(
     )
     if state is not None:
         once = checking.again(subject, state)
-        told(check_reports.lines_again(once), json_file)
         render.write_json(once, json_file)
+        told(check_reports.lines_again(once), json_file)
         finish(int(once["wrong"] is not None))
     asked = Asked(subject, nested, bounds.limits(), cuts, reports, json_file)
     if watch:

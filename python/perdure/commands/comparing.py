@@ -99,13 +99,13 @@ def compare(
                 )
             if results[-1].interrupted:
                 break
-    terminal.tables(json_file).print(render.compare(results), crop=False)
     document = {"program": program, "results": [result.raw for result in results]}
-    render.write_json(document, json_file)
     if out is not None:
         outputs.store(out, "result.json", json.dumps(document, indent=2))
         paths = figures.save(figures.cost(results, Path(program[0]).name), out / "compare")
         say("figure: " + " and ".join(map(str, paths)))
+    render.write_json(document, json_file)
+    terminal.tables(json_file).print(render.compare(results), crop=False)
     differ = len({result.exit_code for result in results}) > 1
     finish(int(differ), results[-1].interrupted)
 
@@ -159,10 +159,10 @@ def sweep(
             watch=watch,
             say=say,
         )
-    terminal.tables(json_file).print(render.sweep(done), crop=False)
     render.write_json(
         {"points": done.data.to_dicts(), "failures": done.failures.to_dicts()}, json_file
     )
+    terminal.tables(json_file).print(render.sweep(done), crop=False)
     say(f"kept: {done.out / 'results.parquet'}, and figures in {done.out / 'figures'}")
     say(f"report: {done.report}")
     finish(int(len(done.failures) > 0), done.interrupted)
@@ -215,8 +215,8 @@ def reproduce(
             watch=watch,
             say=say,
         )
-    terminal.tables(json_file).print(render.reproduction(done), crop=False)
     render.write_json(done.results, json_file)
+    terminal.tables(json_file).print(render.reproduction(done), crop=False)
     say(f"report: {done.report}")
     finish(int(len(done.failures) > 0), done.interrupted)
 
@@ -251,8 +251,8 @@ def sensitivity(
             watch=watch,
             say=say,
         )
-    terminal.tables(json_file).print(render.sensitivity(done), crop=False)
     render.write_json(done.table, json_file)
+    terminal.tables(json_file).print(render.sensitivity(done), crop=False)
     finish(int(len(done.failures) > 0), done.interrupted)
 
 

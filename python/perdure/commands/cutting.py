@@ -19,6 +19,7 @@ from perdure import (
     hunting,
     progress,
     render,
+    streams,
     terminal,
     tokens,
 )
@@ -154,13 +155,7 @@ def mutants(
     json_file: JsonOption = None,
 ) -> None:
     """Plant known bugs; exit 0 only if every one is caught and no clean design accused."""
-    designs = api.catalogue().designs
-    known = [entry.name for entry in designs if entry.raw.get("planted_bugs")]
-    if (design or only) in {entry.name for entry in designs} - set(known):
-        raise PerdureError(
-            f"--design {design or only}: it has no planted bugs, for it promises nothing; designs "
-            f"that have some: {', '.join(known)}"
-        )
+    known = _with_bugs(design or only)
     if design is not None and only is not None and design != only:
         raise PerdureError("--design and --only name different things: give one of both")
     design = design or only
@@ -182,13 +177,37 @@ def mutants(
                 break
         found.append(report)
         tokens.remember(bug.token for bug in report.mutants)
-        terminal.tables(json_file).print(render.mutants(report), crop=False)
+        try:
+            terminal.tables(json_file).print(render.mutants(report), crop=False)
+        except streams.OutputError:
+            # As after Ctrl-C: what is finished is written, and the rest is not begun.
+            _write_mutants(found, design, json_file)
+            raise
         if report.interrupted:
             break
-    raw = [report.raw for report in found]
-    render.write_json(raw[0] if design is not None else {"designs": raw}, json_file)
+    _write_mutants(found, design, json_file)
     passed = all(report.passed for report in found)
     finish(int(not passed), interrupted or any(report.interrupted for report in found))
+
+
+def _with_bugs(chosen: str | None) -> list[str]:
+    """The designs that have planted bugs; refuses one without."""
+    designs = api.catalogue().designs
+    known = [entry.name for entry in designs if entry.raw.get("planted_bugs")]
+    if chosen in {entry.name for entry in designs} - set(known):
+        raise PerdureError(
+            f"--design {chosen}: it has no planted bugs, for it promises nothing; designs that "
+            f"have some: {', '.join(known)}"
+        )
+    return known
+
+
+def _write_mutants(
+    found: list[api.MutantsReport], design: str | None, json_file: str | None
+) -> None:
+    """Writes what is known of planted bugs, of one design or of all that are finished."""
+    raw = [report.raw for report in found]
+    render.write_json(raw[0] if design is not None else {"designs": raw}, json_file)
 
 
 @grouped
@@ -249,9 +268,9 @@ def hunt(
         made = replaying.with_cores(found["token"], explained.cores)
         found["explanation"] = made or found["explanation"]
     tokens.remember([found["token"] if found else None])
-    terminal.tables(json_file).print(render.hunt(report), crop=False)
     replaying.write(explained, lambda: explanation_page.of_hunt(report, preset), found)
     render.write_json(report, json_file)
+    terminal.tables(json_file).print(render.hunt(report), crop=False)
     finish(int(report["found"] is not None), report["interrupted"])
 
 

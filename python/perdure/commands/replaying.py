@@ -136,8 +136,8 @@ def replay(
 def _recover_again(token: str, json_file: str | None) -> NoReturn:
     """Lets recovery run on the state of a check's bug once more; status 1 if it goes wrong."""
     once = checking.replay(token)
-    shared.told(check_reports.lines_again(once), json_file)
     render.write_json(once, json_file)
+    shared.told(check_reports.lines_again(once), json_file)
     shared.finish(int(once["wrong"] is not None))
 
 
@@ -189,16 +189,16 @@ def finish(
     explained: Explained,
     afterwards: Afterwards | None = None,
 ) -> NoReturn:
-    """Prints and writes a report of cuts (a campaign with its `afterwards`), exits accordingly."""
+    """Writes and prints a report of cuts (a campaign with its `afterwards`), exits accordingly."""
     if afterwards is not None:
         report = _with_cores(report, explained, afterwards)
     tokens.remember(result.token for result in reports.shown(report))
-    terminal.tables(json_file).print(reports.cut(report), crop=False)
     # What was lost without a promise is no failure of the command, and explained as well.
     bad = next((one for one in report.results if not one.verified), None)
     failure = None if bad is None else bad.raw
     write(explained, lambda: explanation_page.of_report(report.raw), failure)
     render.write_json(report.raw, json_file)
+    terminal.tables(json_file).print(reports.cut(report), crop=False)
     shared.finish(int(report.failed > 0), report.interrupted)
 
 

@@ -33,11 +33,11 @@ def list_(
     """List designs, machines, workloads, papers with their experiments, planted bugs, or keys."""
     kinds = list(listing.KINDS) if what is None else [what.value]
     found = {kind: listing.KINDS[kind].rows() for kind in kinds}
+    render.write_json(found, json_file)
     console = terminal.tables(json_file)
     console.print(
         listing.overview(found) if what is None else listing.shown(what.value, found[what.value])
     )
-    render.write_json(found, json_file)
 
 
 def config(
@@ -50,6 +50,7 @@ def config(
     """Print the effective configuration and its hash."""
     chosen = api.Machine(machine=machine, design=design, set=set_ or (), harts=harts)
     effective = chosen.configuration()
+    render.write_json(effective.raw, json_file)
     if json_file != "-":
         # The plain text can be saved and used as --machine.
         text = f"# configuration {effective.hash}\n{effective.toml.rstrip()}\n"
@@ -57,7 +58,6 @@ def config(
             terminal.output().print(Syntax(text, "toml", background_color="default"))
         else:
             sys.stdout.write(text)
-    render.write_json(effective.raw, json_file)
 
 
 def sysroot_(
