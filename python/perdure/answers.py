@@ -132,6 +132,7 @@ class Litmus(TypedDict):
     """Litmus tests, decided."""
 
     tests: list[LitmusTest]
+    interrupted: bool
 
 
 # ---- Snapshots --------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perdure import PerdureError, _core, render, tables, terminal
+from perdure.commands.shared import finish
 from perdure.options import JsonOption, PlantedBugOption
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def litmus(
     """Decide litmus tests by their models and run them on the machine.
 
     Exit 1 if a model allows something else than its file states, or a machine leaves what the model
-    forbids.
+    forbids. Ctrl-C ends it with what is decided so far, and what the cuts until then have left.
     """
     decided = decide(files, cuts=cuts, seed=seed, planted_bug=planted_bug)
     render.write_json(decided, json_file)
@@ -77,7 +78,8 @@ def litmus(
             console.print(tables.line(f"  {text}"), highlight=False)
     for text in _summary(decided["tests"]):
         console.print(tables.line(text), highlight=False)
-    raise typer.Exit(int(any(_differs(test) or _is_unsound(test) for test in decided["tests"])))
+    wrong = any(_differs(test) or _is_unsound(test) for test in decided["tests"])
+    finish(int(wrong), decided["interrupted"])
 
 
 def _differs(test: LitmusTest) -> bool:

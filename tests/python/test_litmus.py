@@ -17,7 +17,7 @@ def answer(stated):
         "stated": stated,
         "machine": None,
     }
-    return {"tests": [test]}
+    return {"tests": [test], "interrupted": False}
 
 
 AGREES = {"agrees": True, "not_in_model": [], "not_stated": []}
@@ -85,3 +85,11 @@ def test_a_folder_is_refused_with_what_to_write(core, command, tmp_path):
     status, _, err = command("litmus", tmp_path)
     assert status == 2
     assert f"{tmp_path} is a folder" in err and f"{tmp_path}/*.toml" in err
+
+
+def test_ctrl_c_ends_with_what_is_decided(core, command, monkeypatch):
+    decided = {**answer(AGREES), "interrupted": True}
+    monkeypatch.setattr(core, "litmus", lambda _: json.dumps(decided), raising=False)
+    status, out, _ = command("litmus", "a.toml", "b.toml")
+    assert status == 130
+    assert "1 of 1 tests as stated" in out

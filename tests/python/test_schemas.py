@@ -59,7 +59,8 @@ def test_another_key_and_a_missing_one_are_noticed(kind):
 @pytest.mark.parametrize("stated", [None, AGREES, DIFFERS])
 def test_a_litmus_test(stated):
     (test,) = answer(stated)["tests"]
-    check_schema("litmus", {"tests": [{**test, "source": "", "states": 3}]})
+    tests = [{**test, "source": "", "states": 3}]
+    check_schema("litmus", {"tests": tests, "interrupted": False})
 
 
 def test_units_are_in_the_schema():

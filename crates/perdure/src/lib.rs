@@ -77,6 +77,7 @@ pub mod verify;
 pub mod version;
 mod virtual_clock;
 pub mod watch;
+mod wholes;
 
 pub use configuration::Configuration;
 pub use error::Error;

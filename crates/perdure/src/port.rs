@@ -36,7 +36,7 @@ mod writer;
 pub use self::core::Limits;
 pub(crate) use self::walked::Walked;
 use self::walked::Walks;
-pub(crate) use self::writer::{Attributed, mark_of};
+pub(crate) use self::writer::{Attributed, said};
 
 pub(crate) const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
 
@@ -467,8 +467,8 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
         self.hardware.flush_l1i(self.hart);
     }
 
-    fn mark(&mut self, mark: Mark, retired: u64) {
-        self.says(mark, retired);
+    fn mark(&mut self, mark: Mark, retired: u64) -> Result<(), Fault> {
+        self.says(mark, retired)
     }
 
     fn persistence(

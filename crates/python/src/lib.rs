@@ -166,7 +166,9 @@ fn check_again(py: Python<'_>, request: String, progress: Option<Py<PyAny>>) -> 
 /// Decides litmus tests by their memory models.
 #[pyfunction]
 fn litmus(py: Python<'_>, request: String) -> PyResult<String> {
-    task::wait_for(py, None, move |_| perdure::litmus::decide(&request))
+    task::wait_for(py, None, move |observer| {
+        perdure::litmus::decide(&request, observer)
+    })
 }
 
 /// A function's name as its author wrote it: what C++ and Rust have mangled, or the same.

@@ -214,9 +214,9 @@ pub(crate) trait Context {
     }
 
     #[inline(always)]
-    fn mark(&mut self, mark: impl Fn(u64, u64) -> Mark) {
+    fn mark(&mut self, mark: impl Fn(u64, u64) -> Mark) -> Result<(), Trap> {
         let (mark, retired) = (mark(self.rs1(), self.rs2()), self.retired());
-        self.memory().mark(mark, retired);
+        Ok(self.memory().mark(mark, retired)?)
     }
 
     #[inline(always)]

@@ -254,9 +254,10 @@ pub trait Memory {
     /// FENCE with its predecessor and successor sets (bits I=8, O=4, R=2, W=1).
     fn fence(&mut self, predecessor: u8, successor: u8, retired: u64);
 
-    /// The program says something of itself.
-    fn mark(&mut self, mark: Mark, retired: u64) {
+    /// The program says something of itself. Of bytes: faults as a load of them would.
+    fn mark(&mut self, mark: Mark, retired: u64) -> Result<(), Fault> {
         let _ = (mark, retired);
+        Ok(())
     }
 
     /// FENCE.I: later fetches see this hart's earlier stores.
@@ -431,8 +432,8 @@ macro_rules! hand_on {
         }
     };
     (@mark $inner:ident) => {
-        fn mark(&mut self, mark: $crate::Mark, retired: u64) {
-            self.$inner.mark(mark, retired);
+        fn mark(&mut self, mark: $crate::Mark, retired: u64) -> Result<(), $crate::Fault> {
+            self.$inner.mark(mark, retired)
         }
     };
     (@persistence $inner:ident) => {

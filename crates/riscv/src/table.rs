@@ -213,9 +213,9 @@ instructions! {
     DcCvap "dc.cvap" CacheBlock primitive(ARM, 2).rs2(0) => |c| c.cache_block(CacheBlock::DcCvap)?;
     DmbIsh "dmb.ish" Bare primitive(ARM, 4).rs1(0).rs2(0) => |c| c.barrier(Barrier::DmbIsh);
     DsbIsh "dsb.ish" Bare primitive(ARM, 5).rs1(0).rs2(0) => |c| c.barrier(Barrier::DsbIsh);
-    OpBegin "op.begin" Source primitive(MARK, 0).rs2(0) => |c| c.mark(|number, _| Mark::OperationBegins { number });
-    OpEnd "op.end" Bare primitive(MARK, 1).rs1(0).rs2(0) => |c| c.mark(|_, _| Mark::OperationEnds);
-    OpAtomic "op.atomic" Sources primitive(MARK, 2) => |c| c.mark(|start, bytes| Mark::Atomic { start, bytes });
+    OpBegin "op.begin" Source primitive(MARK, 0).rs2(0) => |c| c.mark(|number, _| Mark::OperationBegins { number })?;
+    OpEnd "op.end" Bare primitive(MARK, 1).rs1(0).rs2(0) => |c| c.mark(|_, _| Mark::OperationEnds)?;
+    OpAtomic "op.atomic" Sources primitive(MARK, 2) => |c| c.mark(|start, bytes| Mark::Atomic { start, bytes })?;
     Persistence "persistence" Persistence opcode(major::CUSTOM_1) => |c| c.persistence()?;
 
     // Zba.

@@ -17,6 +17,7 @@ use std::time::Instant;
 use perdure_hardware::random::Random;
 use serde_json::{Value, json};
 
+use super::checkable::is_checkable;
 use super::done::Outline;
 use super::explore::{Choices, Explorer, Failed};
 use super::memory::Memory;
@@ -177,33 +178,6 @@ fn explore(
     book.done.look_up(uncut)
 }
 
-/// Refuses what no check can be made of.
-fn is_checkable(asked: &Asked, surveyed: &Surveyed) -> Result<(), Error> {
-    let recorder = &surveyed.recorder;
-    if surveyed.life.end != End::Status(0) {
-        return refused(format!(
-            "check: the program itself fails, with no power cut at all: {}{}",
-            words(&surveyed.life.end),
-            said(&surveyed.life)
-        ));
-    }
-    if recorder.stores == 0 {
-        return refused(
-            "check: the program never stores to persistent memory: have it keep its data in a file below /pmem, which it maps shared or writes",
-        );
-    }
-    match &recorder.mistake {
-        Some(mistake) => {
-            let by = match asked.operations.as_slice() {
-                [] => "perdure_op_begin, perdure_op_end",
-                _ => "--operations: a function that is not left by returning from it",
-            };
-            refused(format!("check: {mistake} ({by})"))
-        }
-        None => Ok(()),
-    }
-}
-
 /// How something ended, in words.
 pub fn words(end: &End) -> String {
     match end {
@@ -216,7 +190,7 @@ pub fn words(end: &End) -> String {
 }
 
 /// The last lines that it wrote, for a message.
-fn said(life: &Life) -> String {
+pub fn said(life: &Life) -> String {
     let lines = last_lines_of(&[life.output.as_slice(), &life.error].concat());
     if lines.is_empty() {
         return String::new();

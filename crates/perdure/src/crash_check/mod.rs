@@ -12,6 +12,7 @@
 mod bytes;
 mod campaign;
 mod cause;
+mod checkable;
 mod costs;
 mod done;
 mod explore;

@@ -209,16 +209,20 @@ impl Expected {
         let images: Vec<_> = images.collect::<Option<Vec<_>>>()?;
         let torn = self.wholes_at(point).find(|whole| {
             let of = |pool: &Pool| {
-                let mut bytes = vec![0; whole.bytes as usize];
-                pool.read(whole.start, &mut bytes);
-                bytes
+                let mut read = Vec::new();
+                for &(start, bytes) in *whole {
+                    let (from, bytes) = (read.len(), bytes as usize);
+                    read.resize(from + bytes, 0);
+                    pool.read(start, &mut read[from..]);
+                }
+                read
             };
             let found = of(&life.pool);
             !images.iter().any(|image| of(image) == found)
         })?;
         Some(Wrong::Torn {
-            start: torn.start,
-            bytes: torn.bytes,
+            start: torn.first()?.0,
+            bytes: torn.iter().map(|(_, bytes)| bytes).sum(),
         })
     }
 }

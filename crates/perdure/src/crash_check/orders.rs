@@ -20,6 +20,7 @@ use super::record::{Operation, Phase, Recorder};
 use super::recovery::{End, Recoveries, Which};
 use crate::error::Error;
 use crate::functional::{At, Engine, Functional, Pool, Stop, Watcher};
+use crate::wholes::Piece;
 
 /// Operations that are run from one moment with none under way, in all orders together.
 const RUNS_MAX: usize = 600;
@@ -276,7 +277,7 @@ impl Watcher for Told {
         self.has_new_table |= bytes.iter().any(|&byte| byte != 0);
     }
 
-    fn marks(&mut self, _: &Pool, mark: Mark, _: Option<u64>, _: &At) -> bool {
+    fn marks(&mut self, _: &Pool, mark: Mark, _: &[Piece], _: &At) -> bool {
         let tells = !matches!(mark, Mark::Atomic { .. });
         if tells {
             self.mark = Some(mark);

@@ -20,6 +20,7 @@ use super::unread::{Read, Stored};
 use super::waste::Waste;
 use super::windows::{Window, Windows};
 use crate::functional::{At, Flush, Pool, Wait, Watcher};
+use crate::wholes::Piece;
 
 const LINE: u64 = LINE_BYTES as u64;
 
@@ -113,13 +114,23 @@ pub struct Seen {
     pub phase: Phase,
 }
 
-/// Bytes that change as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Whole {
-    /// Physical address.
-    pub start: u64,
-    /// How many.
-    pub bytes: u64,
+/// Bytes that change as a whole: their pieces, at least one, in the order in which the program has them.
+pub type Whole = Vec<Piece>;
+
+/// A mistake of the program's in telling of itself.
+#[derive(Clone, Debug)]
+pub enum Mistake {
+    /// In telling of its operations.
+    Operations(String),
+    /// Bytes are said to change as a whole that are not in one pool.
+    Whole {
+        /// The first.
+        start: u64,
+        /// How many.
+        bytes: u64,
+        /// Who says so.
+        at: At,
+    },
 }
 
 /// What is to be kept of a run.
@@ -170,8 +181,8 @@ pub struct Recorder {
     /// Something was stored since the last boundary.
     changed: bool,
     table: u64,
-    /// A mistake of the program's in telling of its operations.
-    pub mistake: Option<String>,
+    /// The first mistake of the program's in telling of itself.
+    pub mistake: Option<Mistake>,
     /// What costs time and makes nothing durable.
     pub waste: Waste,
     /// What is read of it.
@@ -261,11 +272,9 @@ impl Recorder {
         let found = self.point(Reason::Operation(number), at);
         if let Some(&open) = self.open.get(&at.thread) {
             let open = self.operations[open].number;
-            self.mistake.get_or_insert_with(|| {
-                format!(
-                    "operation {number} begins before operation {open} of the same thread has ended"
-                )
-            });
+            self.is_mistaken(format!(
+                "operation {number} begins before operation {open} of the same thread has ended"
+            ));
         }
         let before = self.boundary(pool);
         let overlaps = !self.open.is_empty();
@@ -300,8 +309,7 @@ impl Recorder {
 
     fn ends(&mut self, pool: &Pool, at: &At) {
         let Some(open) = self.open.remove(&at.thread) else {
-            self.mistake
-                .get_or_insert_with(|| "an operation ends that has not begun".into());
+            self.is_mistaken("an operation ends that has not begun".into());
             return;
         };
         let after = self.boundary(pool);
@@ -318,6 +326,27 @@ impl Recorder {
             episode: (!is_quiet).then_some(self.episode),
         };
         self.is_new = true;
+    }
+
+    fn is_mistaken(&mut self, of_operations: String) {
+        (self.mistake).get_or_insert(Mistake::Operations(of_operations));
+    }
+
+    /// Bytes change as a whole from now on.
+    fn is_whole(&mut self, pool: &Pool, (start, bytes): Piece, whole: &[Piece], at: &At) {
+        let is_in_pool = |&(start, bytes): &Piece| {
+            let ends = [start, start + bytes - 1];
+            ends.iter().all(|&end| pool.offset_of(end).is_some())
+        };
+        if bytes == 0 {
+            return;
+        }
+        if whole.is_empty() || !whole.iter().all(is_in_pool) {
+            let at = *at;
+            (self.mistake).get_or_insert(Mistake::Whole { start, bytes, at });
+            return;
+        }
+        self.wholes.entry(whole.to_vec()).or_insert(at.retired);
     }
 
     /// Who has an operation under way, with the program's number for it.
@@ -369,9 +398,9 @@ impl Recorder {
         self.point(Reason::End, at);
         if let Some(&open) = self.open.values().next() {
             let number = self.operations[open].number;
-            self.mistake.get_or_insert_with(|| {
-                format!("operation {number} begins, and has not ended when the program ends")
-            });
+            self.is_mistaken(format!(
+                "operation {number} begins, and has not ended when the program ends"
+            ));
         }
         self.waste.ends(self.pending.lines());
     }
@@ -445,16 +474,11 @@ impl Watcher for Recorder {
         !found
     }
 
-    fn marks(&mut self, pool: &Pool, mark: Mark, physical: Option<u64>, at: &At) -> bool {
+    fn marks(&mut self, pool: &Pool, mark: Mark, whole: &[Piece], at: &At) -> bool {
         match mark {
             Mark::OperationBegins { number } => return !self.begins(pool, number, at),
             Mark::OperationEnds => self.ends(pool, at),
-            Mark::Atomic { bytes, .. } => {
-                if let Some(start) = physical.filter(|&start| pool.offset_of(start).is_some()) {
-                    let whole = Whole { start, bytes };
-                    self.wholes.entry(whole).or_insert(at.retired);
-                }
-            }
+            Mark::Atomic { start, bytes } => self.is_whole(pool, (start, bytes), whole, at),
         }
         true
     }

@@ -391,7 +391,7 @@ impl UnderWay {
 
     /// Reads bytes of its memory as a program would. What has to be decided first, if anything.
     pub fn ask(&mut self, whole: &Whole) -> Option<Apart> {
-        let mut parts = pieces(whole.start, whole.bytes as usize);
+        let mut parts = (whole.iter()).flat_map(|&(start, bytes)| pieces(start, bytes as usize));
         let waits = parts.any(|(at, piece)| !self.watcher.ask(at, piece.len()));
         waits.then(|| self.apart())
     }

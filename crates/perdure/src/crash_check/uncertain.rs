@@ -12,6 +12,7 @@ use perdure_riscv::Mark;
 
 use super::pending::{Version, mask_of};
 use crate::functional::{At, Pool, Watcher};
+use crate::wholes::Piece;
 
 const LINE: u64 = LINE_BYTES as u64;
 
@@ -157,7 +158,7 @@ impl Watcher for Uncertain {
         self.overwrite(address, bytes.len());
     }
 
-    fn marks(&mut self, _: &Pool, mark: Mark, _: Option<u64>, _: &At) -> bool {
+    fn marks(&mut self, _: &Pool, mark: Mark, _: &[Piece], _: &At) -> bool {
         self.has_gone_on |= matches!(mark, Mark::OperationBegins { .. });
         true
     }

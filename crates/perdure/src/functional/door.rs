@@ -16,6 +16,7 @@ use super::calls::{Arrival, Calls};
 use super::{At, Flush, Wait, Watcher};
 use crate::error::Error;
 use crate::pools::Survived;
+use crate::wholes::pieces_of;
 
 const LINE: u64 = LINE_BYTES as u64;
 /// Translations that are remembered.
@@ -442,23 +443,22 @@ impl<W: Watcher> Memory for Door<'_, W> {
         self.lookaside.code = next_code();
     }
 
-    fn mark(&mut self, mark: Mark, retired: u64) {
+    fn mark(&mut self, mark: Mark, retired: u64) -> Result<(), Fault> {
         let at = self.at(retired);
         let is_operation = !matches!(mark, Mark::Atomic { .. });
         // Who names functions knows better.
         if is_operation && !self.calls.is_empty() {
-            return;
+            return Ok(());
         }
         if is_operation && self.gathers {
             self.mark = Some((mark, at));
-            return;
+            return Ok(());
         }
-        let physical = match mark {
-            Mark::Atomic { start, .. } => self.translate(start, Access::Load).ok(),
-            Mark::OperationBegins { .. } | Mark::OperationEnds => None,
-        };
-        let physical = physical.map(|(physical, _)| physical);
-        self.pauses |= !self.watcher.marks(self.pool, mark, physical, &at);
+        let whole = pieces_of(mark, self.kernel, self.space, |address| {
+            Ok(self.translate(address, Access::Load)?.0)
+        })?;
+        self.pauses |= !self.watcher.marks(self.pool, mark, &whole, &at);
+        Ok(())
     }
 
     fn persistence(&mut self, _: u16, _: [u64; 2], _: u64) -> Result<Option<u64>, Fault> {

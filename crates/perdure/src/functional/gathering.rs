@@ -80,11 +80,11 @@ impl Functional {
     /// An operation begins or ends. True if the watcher wants to look.
     fn operation<W: Watcher>(&mut self, watcher: &mut W, mark: Mark, at: &At) -> bool {
         let Some(gathering) = &mut self.gathering else {
-            return !watcher.marks(&self.pool, mark, None, at);
+            return !watcher.marks(&self.pool, mark, &[], at);
         };
         if mark == Mark::OperationEnds {
             gathering.open.remove(&at.thread);
-            let pauses = !watcher.marks(&self.pool, mark, None, at);
+            let pauses = !watcher.marks(&self.pool, mark, &[], at);
             let is_quiet = self
                 .gathering
                 .as_ref()
@@ -106,7 +106,7 @@ impl Functional {
         }
         gathering.begun += 1;
         gathering.open.insert(at.thread);
-        !watcher.marks(&self.pool, mark, None, at)
+        !watcher.marks(&self.pool, mark, &[], at)
     }
 
     /// Operations begin that have waited. True if the watcher wants to look.
@@ -120,7 +120,7 @@ impl Functional {
         gathering.open.extend(waiting.keys());
         let mut pauses = false;
         for (mark, at) in waiting.into_values() {
-            pauses |= !watcher.marks(&self.pool, mark, None, &at);
+            pauses |= !watcher.marks(&self.pool, mark, &[], &at);
         }
         pauses
     }

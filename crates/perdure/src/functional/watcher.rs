@@ -8,6 +8,7 @@ use perdure_riscv::{Barrier, CacheBlock, Mark};
 use serde::{Deserialize, Serialize};
 
 use super::Pool;
+use crate::wholes::Piece;
 
 /// Whoever watches persistent memory. Addresses are physical.
 pub trait Watcher: Clone {
@@ -43,9 +44,10 @@ pub trait Watcher: Clone {
         true
     }
 
-    /// The program says something of itself. False: as above.
-    fn marks(&mut self, pool: &Pool, mark: Mark, physical: Option<u64>, at: &At) -> bool {
-        let _ = (pool, mark, physical, at);
+    /// The program says something of itself; if that is of bytes, where they lie, or nothing if they are not
+    /// in one pool. False: as above.
+    fn marks(&mut self, pool: &Pool, mark: Mark, whole: &[Piece], at: &At) -> bool {
+        let _ = (pool, mark, whole, at);
         true
     }
 

@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, parsed};
 use crate::mistakes::{self, Mistake};
+use crate::observer::Observer;
 pub use explore::{Explored, TooLarge};
 use model::Left;
 use program::Action;
@@ -75,8 +76,9 @@ struct Request {
     planted_bug: Option<String>,
 }
 
-/// Decides the tests of some files. All are read before the first is decided.
-pub fn decide(request: &str) -> Result<String, Error> {
+/// Decides the tests of some files. All are read before the first is decided. If the user wants no more,
+/// what is decided so far is told, with what the cuts until then have left.
+pub fn decide(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     let request: Request = parsed(request)?;
     let tests: Vec<(String, Test)> = (request.files.iter())
         .map(|file| read_file(file).map(|test| (file.clone(), test)))
@@ -86,10 +88,11 @@ pub fn decide(request: &str) -> Result<String, Error> {
         cuts: request.cuts.unwrap_or(CUTS),
         mistake: planted(request.planted_bug.as_deref())?,
     };
-    let decided: Vec<Value> = (tests.iter())
-        .map(|(file, test)| decision(file, test, &asked))
+    let wanted = tests.iter().take_while(|_| !observer.interrupted());
+    let decided: Vec<Value> = wanted
+        .map(|(file, test)| decision(file, test, &asked, observer))
         .collect::<Result<_, _>>()?;
-    Ok(json!({"tests": decided}).to_string())
+    Ok(json!({"tests": decided, "interrupted": observer.interrupted()}).to_string())
 }
 
 /// The mistake to plant in the machine.
@@ -112,7 +115,12 @@ fn read_file(file: &str) -> Result<Test, Error> {
     read::read(&text).map_err(|message| Error::Request(format!("{file}:{message}")))
 }
 
-fn decision(file: &str, test: &Test, asked: &machine::Asked) -> Result<Value, Error> {
+fn decision(
+    file: &str,
+    test: &Test,
+    asked: &machine::Asked,
+    observer: &dyn Observer,
+) -> Result<Value, Error> {
     let too_large = |TooLarge| {
         Error::Request(format!(
             "{file}: more than {} states: the test is too large; use fewer stores or locations",
@@ -125,7 +133,7 @@ fn decision(file: &str, test: &Test, asked: &machine::Asked) -> Result<Value, Er
         None
     } else {
         let kept = allowed_if_kept(test).map_err(too_large)?;
-        machine::run(test, [&explored.contents, &kept.contents], asked)?
+        machine::run(test, [&explored.contents, &kept.contents], asked, observer)?
     };
     let stated = test.allowed.as_ref().map(|stated| {
         let missing = stated.difference(&explored.contents).copied().collect();

@@ -13,7 +13,7 @@ use crate::litmus::read::read;
 use crate::litmus::{TooLarge, allowed, allowed_if_kept};
 use crate::mistakes::{MISTAKES, Mistake};
 use crate::mutants::Shown;
-use crate::observer::Observer;
+use crate::observer::{Observer, Unobserved};
 use crate::parallel;
 
 /// The group's name.
@@ -63,7 +63,8 @@ fn leaves(text: &str, mistake: Option<Mistake>) -> Result<(Left, Option<String>)
     };
     let lost = allowed(&test).map_err(too_large)?.contents;
     let kept = allowed_if_kept(&test).map_err(too_large)?.contents;
-    let left = run(&test, [&lost, &kept], &asked)?;
+    // What half of the runs did not leave says nothing.
+    let left = run(&test, [&lost, &kept], &asked, &Unobserved)?;
     let left = left.ok_or_else(|| Error::Defect("no machine runs a litmus test".into()))?;
     let unsound = left.unsound.first();
     let words =

@@ -4,29 +4,38 @@
 
 use perdure_hardware::line::line_of;
 use perdure_hardware::watched::{Ordered, Writer};
-use perdure_riscv::{Access, Mark, Memory, offset_behind};
+use perdure_riscv::{Access, Fault, Mark, Memory, offset_behind};
 
 use super::{OFFSET_MASK, Port};
+use crate::wholes::{Piece, pieces_of};
 
-/// What a program says of itself as [`Ordered::Said`] has it: the start of bytes by its physical address.
-pub(crate) fn said_of(mark: Mark, physical: Option<u64>) -> Option<(u8, [u64; 2])> {
-    match (mark, physical) {
-        (Mark::OperationBegins { number }, _) => Some((0, [number, 0])),
-        (Mark::OperationEnds, _) => Some((1, [0; 2])),
-        (Mark::Atomic { bytes, .. }, Some(start)) => Some((2, [start, bytes])),
-        (Mark::Atomic { .. }, None) => None,
-    }
+/// The words in which [`Ordered::Said`] has what a program says of itself.
+pub(crate) mod said {
+    /// An operation begins.
+    pub const BEGINS: u8 = 0;
+    /// It ends.
+    pub const ENDS: u8 = 1;
+    /// A piece of bytes that change as a whole: the last one.
+    pub const LAST_PIECE: u8 = 2;
+    /// One with another one behind it.
+    pub const PIECE: u8 = 3;
 }
 
-/// The same as it was said, but for the start of bytes.
-pub(crate) fn mark_of((what, [first, second]): (u8, [u64; 2])) -> Mark {
-    match what {
-        0 => Mark::OperationBegins { number: first },
-        1 => Mark::OperationEnds,
-        _ => Mark::Atomic {
-            start: first,
-            bytes: second,
-        },
+/// What a program says of itself, in these words: bytes by the physical addresses of their pieces.
+fn said_of(mark: Mark, whole: &[Piece]) -> Vec<(u8, [u64; 2])> {
+    match mark {
+        Mark::OperationBegins { number } => vec![(said::BEGINS, [number, 0])],
+        Mark::OperationEnds => vec![(said::ENDS, [0; 2])],
+        Mark::Atomic { .. } => {
+            let pieces = whole.iter();
+            let mut words: Vec<_> = pieces
+                .map(|&(start, bytes)| (said::PIECE, [start, bytes]))
+                .collect();
+            if let Some((word, _)) = words.last_mut() {
+                *word = said::LAST_PIECE;
+            }
+            words
+        }
     }
 }
 
@@ -38,20 +47,20 @@ pub(crate) trait Attributed: Memory {
 }
 
 impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
-    /// The program says something of itself, which changes nothing.
-    pub(super) fn says(&mut self, mark: Mark, retired: u64) {
+    /// The program says something of itself, which changes nothing. Bytes are looked for where nobody
+    /// watches, too: a run that is watched faults where any other does.
+    pub(super) fn says(&mut self, mark: Mark, retired: u64) -> Result<(), Fault> {
+        let whole = pieces_of(mark, self.kernel, self.space, |address| {
+            Ok(self.translate(address, Access::Load)?.0)
+        })?;
         if self.hardware.memory.watched.is_none() {
-            return;
+            return Ok(());
         }
-        let physical = match mark {
-            Mark::Atomic { start, .. } => self.translate(start, Access::Load).ok(),
-            Mark::OperationBegins { .. } | Mark::OperationEnds => None,
-        };
-        let physical = physical.map(|(physical, _)| physical);
         let (hart, at) = (self.hart, self.now(retired));
-        if let Some(what) = said_of(mark, physical) {
+        for what in said_of(mark, &whole) {
             (self.hardware.memory).hear_order(|| Ordered::Said { hart, at, what });
         }
+        Ok(())
     }
 
     /// The address of an instruction that is so many behind the first one of a block.

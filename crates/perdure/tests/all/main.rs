@@ -1,5 +1,6 @@
 //! The tests of the machine, in one program; `cargo test -p perdure lives::` runs those of one file.
 
+mod atomic_ranges;
 mod bad_input;
 mod common;
 mod conformance;

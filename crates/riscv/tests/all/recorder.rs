@@ -242,8 +242,12 @@ impl<const OBSERVES: bool> Memory for Recorder<OBSERVES> {
         self.note(Call::Fence(predecessor, successor), retired);
     }
 
-    fn mark(&mut self, mark: Mark, retired: u64) {
+    fn mark(&mut self, mark: Mark, retired: u64) -> Result<(), Fault> {
         self.note(Call::Mark(mark), retired);
+        match mark {
+            Mark::Atomic { start, .. } => self.place(start, 1, Access::Load).map(|_| ()),
+            Mark::OperationBegins { .. } | Mark::OperationEnds => Ok(()),
+        }
     }
 
     fn fence_instruction(&mut self, retired: u64) {

@@ -19,7 +19,8 @@ use super::super::record::{Keeps, Point, Reason, Recorder};
 use super::super::rules::Model;
 use super::timed::{Left, Run};
 use crate::functional::{At, Flush, Pool, Wait, Watcher};
-use crate::port::mark_of;
+use crate::port::said;
+use crate::wholes::Piece;
 
 /// Bytes that the machine stores at once, at most.
 const WORD: usize = 8;
@@ -36,6 +37,8 @@ pub struct Follower {
     last: At,
     /// An operation has begun that the program may not have told of.
     began_ahead: bool,
+    /// Of what changes as a whole, what was said so far.
+    pieces: Vec<Piece>,
 }
 
 /// When the program knew of each event of a log that it has to know of: that it has waited, and that an
@@ -66,6 +69,7 @@ impl Follower {
             system: BTreeSet::new(),
             last: at(0, 0, 0, false),
             began_ahead: false,
+            pieces: Vec::new(),
         }
     }
 
@@ -142,21 +146,35 @@ impl Follower {
                 self.recorder.fences(Wait::Kernel, &at);
             }
             Ordered::Said { hart, what, .. } => {
-                let mark = mark_of(what);
+                let at = at(hart, 0, self.moment, false);
                 if counts {
-                    let physical = match mark {
-                        Mark::Atomic { start, .. } => Some(start),
-                        _ => None,
-                    };
-                    let at = at(hart, 0, self.moment, false);
-                    self.recorder.marks(&self.newest, mark, physical, &at);
+                    self.said(what, &at);
                 } else {
-                    self.began_ahead |= matches!(mark, Mark::OperationBegins { .. });
+                    self.began_ahead |= what.0 == said::BEGINS;
                 }
             }
             Ordered::System { hart, begins } if begins => drop(self.system.insert(hart)),
             Ordered::System { hart, .. } => drop(self.system.remove(&hart)),
             Ordered::Fenced { .. } => {}
+        }
+    }
+
+    /// What a program says of itself. The pieces of what changes as a whole come one behind the other.
+    fn said(&mut self, (what, [first, second]): (u8, [u64; 2]), at: &At) {
+        let mark = match what {
+            said::BEGINS => Mark::OperationBegins { number: first },
+            said::ENDS => Mark::OperationEnds,
+            _ => {
+                self.pieces.push((first, second));
+                Mark::Atomic {
+                    start: first,
+                    bytes: second,
+                }
+            }
+        };
+        if what != said::PIECE {
+            let whole = std::mem::take(&mut self.pieces);
+            self.recorder.marks(&self.newest, mark, &whole, at);
         }
     }
 

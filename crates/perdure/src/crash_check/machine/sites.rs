@@ -17,6 +17,7 @@ use super::super::parts::Parts;
 use super::super::rules::Model;
 use super::super::uncut::{Stacks, stacks_and_parts};
 use crate::functional::{At, Engine, Functional, Pool, Watcher};
+use crate::wholes::Piece;
 
 /// An operation, by the program's number, if there is one.
 type Operation = Option<u64>;
@@ -122,7 +123,7 @@ impl Watcher for Sites {
         of_line.or_insert(at.retired);
     }
 
-    fn marks(&mut self, _: &Pool, mark: Mark, _: Option<u64>, at: &At) -> bool {
+    fn marks(&mut self, _: &Pool, mark: Mark, _: &[Piece], at: &At) -> bool {
         match mark {
             Mark::OperationBegins { number } => drop(self.open.insert(at.thread, number)),
             Mark::OperationEnds => drop(self.open.remove(&at.thread)),

@@ -25,6 +25,7 @@ use crate::configuration::{Configuration, check, no_such_design};
 use crate::error::Error;
 use crate::machine::{Engine, Machine, Workload};
 use crate::mistakes::Mistake;
+use crate::observer::Observer;
 use assembly::Assembly;
 use machines::Preset;
 use trial::{Ready, Trial, stuck};
@@ -98,11 +99,13 @@ impl Left {
 }
 
 /// Runs a test on every machine that is to keep its model; `None` if no machine can. What the model allows
-/// comes twice: where caches lose what they have, and where they do not.
+/// comes twice: where caches lose what they have, and where they do not. There are fewer runs if the user
+/// wants no more.
 pub fn run(
     test: &Test,
     allowed: [&BTreeSet<Contents>; 2],
     asked: &Asked,
+    observer: &dyn Observer,
 ) -> Result<Option<Left>, Error> {
     let presets = machines::of_model(test.model.name);
     if presets.is_empty() || !assembly::can_run(test) {
@@ -113,6 +116,9 @@ pub fn run(
     let program = folder.path().join(PROGRAM);
     let mut left = Left::default();
     for preset in presets {
+        if observer.interrupted() {
+            break;
+        }
         let mut tried = Tried {
             machine: preset.machine,
             design: preset.design,
@@ -121,10 +127,14 @@ pub fn run(
             contents: BTreeSet::new(),
         };
         for build in 0..preset.builds.len() {
+            if observer.interrupted() {
+                break;
+            }
             let runs = Runs {
                 test,
                 allowed,
                 asked,
+                observer,
                 assembly: &assembly,
                 program: &program,
                 preset,
@@ -156,6 +166,7 @@ struct Runs<'a> {
     test: &'a Test,
     allowed: [&'a BTreeSet<Contents>; 2],
     asked: &'a Asked,
+    observer: &'a dyn Observer,
     assembly: &'a Assembly,
     program: &'a Path,
     preset: &'static Preset,
@@ -176,7 +187,7 @@ impl Visitor for Runs<'_> {
         let share = self.asked.cuts.div_ceil(self.preset.builds.len() as u64);
         let mut cuts = 0;
         let mut run = 0;
-        while cuts < share {
+        while cuts < share && !self.observer.interrupted() {
             let seed = self.asked.seed.wrapping_add(run << 8 | self.build as u64);
             let epochs = self.preset.has_epochs.then_some(machines::EPOCH_CYCLES);
             let mut trial = Trial::new(&ready, self.test, &self.assembly.threads, epochs, seed);

@@ -262,6 +262,10 @@ impl<'a, D: Design> Trial<'a, D> {
 
     /// A line that shares a location's place in the caches comes into one of them.
     fn disturb(&mut self) {
+        // A test need not name any location.
+        if self.places.is_empty() {
+            return;
+        }
         let location = self.random.below(self.places.len() as u64) as usize;
         let (page, offset) = self.places[location];
         let others = self.pages.len() as u64 - 1;

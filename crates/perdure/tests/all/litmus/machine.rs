@@ -1,8 +1,13 @@
 //! Litmus tests on the machine: what it leaves is what their models allow. That a mistake makes it leave
 //! something else is for `perdure mutants --only persistence`.
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+use perdure::api::{Observer, Unobserved};
 use perdure::litmus::machine::{Asked, Left, run};
-use perdure::litmus::{Test, allowed, allowed_if_kept};
+use perdure::litmus::{self, Test, allowed, allowed_if_kept, read};
+use serde_json::{Value, json};
 
 use super::{files, named};
 
@@ -13,7 +18,7 @@ const ONE_OF: usize = 4;
 fn on_machine(test: &Test, asked: &Asked) -> Option<Left> {
     let [lost, kept] =
         [allowed(test), allowed_if_kept(test)].map(|set| set.expect("small").contents);
-    run(test, [&lost, &kept], asked).expect("the machine runs it")
+    run(test, [&lost, &kept], asked, &Unobserved).expect("the machine runs it")
 }
 
 /// What of a test the machine left that its model forbids.
@@ -128,4 +133,53 @@ fn a_seed_leaves_the_same_again() {
     };
     assert_eq!(left(3), left(3));
     assert_ne!(left(3).1, left(4).1, "other seeds take other turns");
+}
+
+/// There is no line to be in the way of, and nothing to be found.
+#[test]
+fn a_test_without_locations_runs_on_machines() {
+    for (model, threads) in [
+        ("px86", "[[]]"),
+        ("px86", r#"[["mfence"]]"#),
+        ("epoch-prefix", "[[]]"),
+        ("spms", r#"[["new-strand"]]"#),
+    ] {
+        let text = format!("name = \"none\"\nmodel = \"{model}\"\nthreads = {threads}\n");
+        let test = read::read(&text).expect("a test");
+        let asked = Asked {
+            seed: 1,
+            cuts: 60,
+            mistake: None,
+        };
+        let left = on_machine(&test, &asked).expect("machines run it");
+        is_sound(&test, &left, 1);
+        assert_eq!(left.contents(), allowed(&test).expect("small").contents);
+    }
+}
+
+/// Who wants no more after having been asked so often.
+struct Impatient(AtomicUsize);
+
+impl Observer for Impatient {
+    fn progress(&self, _: u64, _: u64, _: &str, _: &str) {}
+
+    fn interrupted(&self) -> bool {
+        let left = (self.0).fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        left.is_err()
+    }
+}
+
+#[test]
+fn who_wants_no_more_gets_what_there_is() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/litmus/perdure");
+    let files = ["message", "clean-fence"].map(|name| format!("{root}/{name}.toml"));
+    let asked = json!({"files": files, "cuts": 1_000_000_000_u64}).to_string();
+    let decided = litmus::decide(&asked, &Impatient(AtomicUsize::new(10))).expect("decided");
+    let decided: Value = serde_json::from_str(&decided).expect("JSON");
+    assert_eq!(decided["interrupted"], true);
+    let [test] = decided["tests"].as_array().expect("a list").as_slice() else {
+        panic!("the second was not wanted any more: {decided}");
+    };
+    assert_eq!(test["machine"]["unsound"], json!([]));
+    assert!(test["machine"]["cuts"].as_u64() > Some(0), "{test}");
 }
