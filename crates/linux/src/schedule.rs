@@ -267,19 +267,11 @@ impl Kernel {
             return;
         }
         let open = &self.open;
-        let is_changed =
-            |file: u32| (open.files.get(file)).is_some_and(|file| changed(&file.object));
-        let shows = |file: u32| match open.files.get(file).map(|file| &file.object) {
-            Some(Object::Poller(id)) => (open.pollers.get(*id)).is_some_and(|poller| {
-                let mut watched = poller.interests.keys();
-                watched.any(|&(_, file)| is_changed(file))
-            }),
-            Some(object) => changed(object),
-            None => false,
-        };
         let sees = |process: ProcessId| {
             let descriptors = &self.processes[process].descriptors;
-            descriptors.iter().any(|(_, one)| shows(one.file))
+            descriptors
+                .iter()
+                .any(|(_, one)| open.shows(one.file, &changed))
         };
         let woken: Vec<ThreadId> = waiting
             .into_iter()

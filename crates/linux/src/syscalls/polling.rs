@@ -22,6 +22,9 @@ pub(crate) const POLLWRNORM: u32 = 0x100;
 
 const BOTH: u32 = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
 
+/// So many epoll instances may watch each other in a row.
+const POLLERS_IN_A_ROW: usize = 5;
+
 const EPOLLONESHOT: u32 = 1 << 30;
 const EPOLLET: u32 = 1 << 31;
 
@@ -118,10 +121,13 @@ impl Kernel {
                 )
             }
             Object::Poller(id) => self.open.pollers.get(*id).map_or((POLLERR, 0), |poller| {
-                let ready = poller.interests.iter().any(|(&(_, file), interest)| {
-                    self.reported_events(file, interest, asks).0 != 0
+                let interests = poller.interests.iter();
+                let reported = interests
+                    .map(|(&(_, file), interest)| self.reported_events(file, interest, asks));
+                let (events, changes) = reported.fold((0, 0_u64), |(all, changes), (one, more)| {
+                    (all | one, changes.wrapping_add(more))
                 });
-                (if ready { POLLIN | POLLRDNORM } else { 0 }, 0)
+                (if events == 0 { 0 } else { POLLIN | POLLRDNORM }, changes)
             }),
             Object::Socket(id) => self.socket_readiness(*id),
             Object::Queue(id) => self.rare.queues.all.get(id).map_or((POLLERR, 0), |queue| {
@@ -174,8 +180,7 @@ impl Kernel {
         let Some(file) = self.open.files.get(file) else {
             return (0, 0);
         };
-        // An epoll instance inside another is not followed: it could contain itself.
-        if interest.disabled || matches!(file.object, Object::Poller(_)) {
+        if interest.disabled {
             return (0, 0);
         }
         let (ready, activity) = self.readiness(file, asks);
@@ -184,6 +189,39 @@ impl Kernel {
             return (0, activity);
         }
         (events, activity)
+    }
+
+    /// The epoll instances that one watches.
+    fn watched_pollers(&self, id: u32) -> impl Iterator<Item = u32> {
+        let poller = self.open.pollers.get(id);
+        let interests = poller.into_iter().flat_map(|one| one.interests.keys());
+        interests.filter_map(|&(_, file)| match self.open.files.get(file)?.object {
+            Object::Poller(id) => Some(id),
+            _ => None,
+        })
+    }
+
+    /// True if an epoll instance is that one, or watches it through others.
+    fn watches_poller(&self, id: u32, goal: u32) -> bool {
+        id == goal || (self.watched_pollers(id)).any(|below| self.watches_poller(below, goal))
+    }
+
+    /// How many epoll instances watch each other in a row, downwards from one.
+    fn pollers_below(&self, id: u32) -> usize {
+        let below = self
+            .watched_pollers(id)
+            .map(|below| self.pollers_below(below));
+        1 + below.max().unwrap_or(0)
+    }
+
+    /// The same, upwards.
+    fn pollers_above(&self, id: u32) -> usize {
+        let pollers = self.open.pollers.iter().map(|(above, _)| above);
+        let above = pollers.filter(|&above| self.watched_pollers(above).any(|below| below == id));
+        1 + above
+            .map(|above| self.pollers_above(above))
+            .max()
+            .unwrap_or(0)
     }
 
     fn poll_one(&self, asks: ThreadId, number: u64, events: u32) -> u32 {
@@ -348,8 +386,18 @@ pub(crate) fn epoll_ctl(call: &mut Call) -> Answer {
         return Err(Errno::EPERM.into());
     }
     let id = poller_of(call, poller)?;
-    if number as u32 == poller as u32 {
+    if call.descriptor(poller)?.file == file {
         return Err(Errno::EINVAL.into());
+    }
+    // So who follows what instances watch comes to an end.
+    if operation == 1
+        && let Object::Poller(inner) = call.file(number)?.object
+    {
+        let kernel = &*call.kernel;
+        let in_a_row = kernel.pollers_above(id) + kernel.pollers_below(inner);
+        if kernel.watches_poller(inner, id) || in_a_row > POLLERS_IN_A_ROW {
+            return Err(Errno::ELOOP.into());
+        }
     }
     let key = (number as u32, file);
     let interest = if operation == 2 {

@@ -281,6 +281,18 @@ pub(crate) struct OpenFiles {
 }
 
 impl OpenFiles {
+    /// True if an open file is a changed object, or an epoll instance that watches one.
+    pub fn shows(&self, file: u32, changed: &impl Fn(&Object) -> bool) -> bool {
+        match self.files.get(file).map(|file| &file.object) {
+            Some(Object::Poller(id)) => (self.pollers.get(*id)).is_some_and(|poller| {
+                let mut watched = poller.interests.keys();
+                watched.any(|&(_, file)| self.shows(file, changed))
+            }),
+            Some(object) => changed(object),
+            None => false,
+        }
+    }
+
     /// A descriptor below `most` for a new open file.
     pub fn open(
         &mut self,

@@ -1,6 +1,8 @@
 /* Corners of calls that programs rely on seldom. corners.txt has the facts as Linux itself states them, for
  * qemu-user keeps signals, and what is ready, by itself. */
 #include "facts.h"
+#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
@@ -195,6 +197,37 @@ static int nested(int by)
     return apply(add, 40);
 }
 
+/* An epoll instance watches another one; no row of them is longer than five, or closed. */
+static void instances_are_watched(void)
+{
+    int row[6], ends[2];
+    for (int i = 0; i < 6; i++) row[i] = epoll_create1(0);
+    if (pipe(ends)) exit(2);
+    struct epoll_event event = {EPOLLIN, {0}}, edge = {EPOLLIN | EPOLLET, {0}}, found;
+    CALL(epoll_ctl(row[1], EPOLL_CTL_ADD, ends[0], &event));
+    CALL(epoll_ctl(row[0], EPOLL_CTL_ADD, row[1], &edge));
+    CALL(epoll_ctl(row[1], EPOLL_CTL_ADD, row[0], &event));
+    CALL(epoll_ctl(row[0], EPOLL_CTL_ADD, row[0], &event));
+    CALL(epoll_wait(row[0], &found, 1, 0));
+    pid_t child = fork();
+    if (child == 0) {
+        usleep(20000);
+        _exit(write(ends[1], "x", 1) != 1);
+    }
+    CALL(epoll_wait(row[0], &found, 1, 10000)); /* It waits for what the inner one will have. */
+    waitpid(child, NULL, 0);
+    CALL(epoll_wait(row[0], &found, 1, 0));
+    struct pollfd both[2] = {{row[0], POLLIN, 0}, {row[1], POLLIN, 0}};
+    CALL(write(ends[1], "y", 1));
+    CALL(poll(both, 2, 0));
+    CALL(epoll_wait(row[0], &found, 1, 0));
+    CALL(epoll_wait(row[1], &found, 1, 0));
+    for (int i = 1; i < 5; i++) CALL(epoll_ctl(row[i], EPOLL_CTL_ADD, row[i + 1], &event));
+    CALL(epoll_ctl(row[5], EPOLL_CTL_ADD, row[0], &event));
+    for (int i = 0; i < 6; i++) close(row[i]);
+    close(ends[0]), close(ends[1]);
+}
+
 int main(void)
 {
     locks_are_changed();
@@ -204,6 +237,7 @@ int main(void)
     files_are_copied();
     memory_stays_as_it_was_opened();
     programs_are_not_written();
+    instances_are_watched();
     volatile int by = 2;
     FACT(nested(by));
     return 0;
