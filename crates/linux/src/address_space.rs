@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::frames::Frames;
 use crate::machine::{PAGE_BYTES, SpaceId};
 pub(crate) use crate::mapping::{Backing, Mapping, Purpose, later_written};
-use crate::page_table::{ALL_PAGES, EXECUTE, KEPT, LOCKED, PageTables, READ, WRITE, frame_of};
+use crate::page_table::{
+    ALL_PAGES, EXECUTE, KEPT, LOCKED, NOT_FORKED, PageTables, READ, WIPED, WRITE, frame_of,
+};
 use crate::vfs::InodeId;
 
 /// First address beyond user space (48-bit addresses, lower half).
@@ -204,56 +206,6 @@ impl AddressSpace {
             .any(|mapping| mapping.inode() == Some(inode))
     }
 
-    /// Bytes mapped in a range, as limits count them, and how many of them are data.
-    pub fn counted_bytes(&self, range: &Range<u64>) -> (u64, u64) {
-        let (mut all, mut data) = (0, 0);
-        for (length, mapping) in self.parts(range) {
-            all += mapping.counted(length);
-            data += if mapping.is_data() { length } else { 0 };
-        }
-        (all, data)
-    }
-
-    /// Bytes of a range that `mlock` holds, as limits count them.
-    pub fn locked_bytes(&self, range: &Range<u64>) -> u64 {
-        let locked = self.parts(range);
-        let locked = locked.filter(|(_, mapping)| mapping.permissions & LOCKED != 0);
-        locked
-            .map(|(length, mapping)| mapping.counted(length))
-            .sum()
-    }
-
-    /// The mappings in a range, each with the length of what lies there.
-    pub fn parts(&self, range: &Range<u64>) -> impl Iterator<Item = (u64, &Mapping)> {
-        let (from, to) = (range.start, range.end);
-        let found = self.mappings.range(..to).rev();
-        let found = found.take_while(move |(_, mapping)| mapping.end > from);
-        found.map(move |(&start, mapping)| (mapping.end.min(to) - start.max(from), mapping))
-    }
-
-    /// Notes of what is mapped in a range that `mlock` holds it, or does not.
-    pub fn set_locked(&mut self, range: &Range<u64>, locked: bool) {
-        for (start, mapping) in self.take(range) {
-            let kept = mapping.permissions & !LOCKED;
-            let permissions = if locked { kept | LOCKED } else { kept };
-            self.insert(
-                start,
-                Mapping {
-                    permissions,
-                    ..mapping
-                },
-            );
-        }
-    }
-
-    /// Bytes mapped.
-    pub fn mapped_bytes(&self) -> u64 {
-        self.mappings
-            .iter()
-            .map(|(start, mapping)| mapping.end - start)
-            .sum()
-    }
-
     /// The saved form holds only sane mappings; an error says what is not.
     pub fn validate(&self) -> Result<(), &'static str> {
         let mut last_end = 0;
@@ -343,12 +295,19 @@ impl Spaces {
             page_faults: 0,
             ..self[parent].clone()
         };
+        child
+            .mappings
+            .retain(|_, one| one.permissions & NOT_FORKED == 0);
         // Locks on memory are the parent's alone.
         for mapping in child.mappings.values_mut() {
             mapping.permissions &= !LOCKED;
         }
         let (from, mut leaves) = (self[parent].root, Vec::new());
-        for (&start, mapping) in &child.mappings {
+        let copied = child
+            .mappings
+            .iter()
+            .filter(|(_, one)| one.permissions & WIPED == 0);
+        for (&start, mapping) in copied {
             let range = pages(&(start..mapping.end));
             self.tables.update(from, range, |page, leaf| {
                 frames.retain(frame_of(leaf));

@@ -84,6 +84,7 @@ mod limits;
 mod load;
 pub mod loss;
 mod machine;
+mod mapped;
 mod mapping;
 mod memory;
 mod net;

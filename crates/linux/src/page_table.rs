@@ -23,8 +23,11 @@ pub(crate) const LOCKED: u64 = 16;
 pub(crate) const SYNC: u64 = 64;
 /// Of mappings alone: a shared one that may not be written now may be later.
 pub(crate) const MAY_WRITE: u64 = 512;
+/// Of mappings alone: a child does not get it (`MADV_DONTFORK`), or gets it empty (`MADV_WIPEONFORK`).
+pub(crate) const NOT_FORKED: u64 = 1024;
+pub(crate) const WIPED: u64 = 2048;
 /// What a mapping keeps when its permissions change.
-pub(crate) const KEPT: u64 = LOCKED | SYNC | TYPE | MAY_WRITE;
+pub(crate) const KEPT: u64 = LOCKED | SYNC | TYPE | MAY_WRITE | NOT_FORKED | WIPED;
 /// Of mappings and leaf entries: the memory type, a number of two bits.
 pub(crate) const TYPE: u64 = 3 << TYPE_SHIFT;
 const TYPE_SHIFT: u32 = 7;

@@ -204,7 +204,7 @@ fn allocate(call: &mut Call, inode: InodeId, pages: Range<u64>) -> Result<(), St
 }
 
 /// Makes a range zero: pages that hold something, or that the host fills, are overwritten.
-fn zero_range(call: &mut Call, inode: InodeId, from: u64, to: u64) -> Result<(), Errno> {
+pub(super) fn zero_range(call: &mut Call, inode: InodeId, from: u64, to: u64) -> Result<(), Errno> {
     let zeros = [0; PAGE_BYTES as usize];
     let below = call.kernel.files.file(inode)?.host_bytes.min(to);
     let mut pages: Vec<u64> = (from / PAGE_BYTES..below.div_ceil(PAGE_BYTES)).collect();

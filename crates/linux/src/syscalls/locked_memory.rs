@@ -61,7 +61,7 @@ pub(crate) fn mlock(call: &mut Call) -> Answer {
     if space.locked_bytes(&(0..SPACE_END)) + new > limit {
         return Err(Errno::ENOMEM.into());
     }
-    space.set_locked(&range, true);
+    space.mark(&range, LOCKED, true);
     Ok(0)
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn mlock2(call: &mut Call) -> Answer {
 /// `munlock`.
 pub(crate) fn munlock(call: &mut Call) -> Answer {
     let range = locked_range(call)?;
-    call.kernel.spaces[call.space].set_locked(&range, false);
+    call.kernel.spaces[call.space].mark(&range, LOCKED, false);
     Ok(0)
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn mlockall(call: &mut Call) -> Answer {
         if space.counted_bytes(&(0..SPACE_END)).0 > limit {
             return Err(Errno::ENOMEM.into());
         }
-        space.set_locked(&(0..SPACE_END), true);
+        space.mark(&(0..SPACE_END), LOCKED, true);
     }
     let future = &mut call.kernel.rare.future_locks;
     if flags & MCL_FUTURE != 0 {
@@ -109,7 +109,7 @@ pub(crate) fn mlockall(call: &mut Call) -> Answer {
 
 /// `munlockall`.
 pub(crate) fn munlockall(call: &mut Call) -> Answer {
-    call.kernel.spaces[call.space].set_locked(&(0..SPACE_END), false);
+    call.kernel.spaces[call.space].mark(&(0..SPACE_END), LOCKED, false);
     call.kernel.rare.future_locks.remove(&call.space);
     Ok(0)
 }

@@ -27,7 +27,6 @@ const MREMAP_DONTUNMAP: u64 = 4;
 /// Pages that `mincore` tells of before others can have a turn.
 const STEP_PAGES: u64 = 1 << 16;
 
-const MADV_DONTNEED: u64 = 4;
 const MS_ASYNC: u64 = 1;
 const MS_SYNC: u64 = 4;
 
@@ -383,25 +382,6 @@ pub(crate) fn brk(call: &mut Call) -> Answer {
     }
     call.kernel.spaces[call.space].break_now = wished;
     Ok(wished)
-}
-
-/// `madvise`. Only what changes content does anything.
-pub(crate) fn madvise(call: &mut Call) -> Answer {
-    let [address, length, advice, ..] = call.arguments;
-    let range = range_of(address, length)?;
-    if !matches!(advice, 0..=4 | 8..=25) {
-        return Err(Errno::EINVAL.into());
-    }
-    if range.is_empty() {
-        return Ok(0);
-    }
-    if !call.kernel.spaces[call.space].is_covered(&range) {
-        return Err(Errno::ENOMEM.into());
-    }
-    if advice == MADV_DONTNEED {
-        call.kernel.drop_pages(call.machine, call.space, &range);
-    }
-    Ok(0)
 }
 
 /// `mincore`.

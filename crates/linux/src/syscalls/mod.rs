@@ -5,6 +5,7 @@
 // Handlers have one signature, whether or not they can fail.
 #![allow(clippy::unnecessary_wraps)]
 
+pub(crate) mod advice;
 pub(crate) mod asynchronous;
 pub(crate) mod attributes;
 pub(crate) mod control;

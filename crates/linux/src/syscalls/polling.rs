@@ -120,15 +120,7 @@ impl Kernel {
                     u64::from(ended),
                 )
             }
-            Object::Poller(id) => self.open.pollers.get(*id).map_or((POLLERR, 0), |poller| {
-                let interests = poller.interests.iter();
-                let reported = interests
-                    .map(|(&(_, file), interest)| self.reported_events(file, interest, asks));
-                let (events, changes) = reported.fold((0, 0_u64), |(all, changes), (one, more)| {
-                    (all | one, changes.wrapping_add(more))
-                });
-                (if events == 0 { 0 } else { POLLIN | POLLRDNORM }, changes)
-            }),
+            Object::Poller(id) => self.poller_readiness(*id, asks),
             Object::Socket(id) => self.socket_readiness(*id),
             Object::Queue(id) => self.rare.queues.all.get(id).map_or((POLLERR, 0), |queue| {
                 let has_any = !queue.messages.is_empty();
@@ -138,6 +130,20 @@ impl Kernel {
                 (data | room, queue.activity)
             }),
         }
+    }
+
+    fn poller_readiness(&self, id: u32, asks: ThreadId) -> (u32, u64) {
+        let Some(poller) = self.open.pollers.get(id) else {
+            return (POLLERR, 0);
+        };
+        let (mut events, mut changes) = (0, 0_u64);
+        for (&(_, file), interest) in &poller.interests {
+            let (reported, activity) = self.reported_events(file, interest, asks);
+            events |= reported;
+            changes = changes.wrapping_add(activity);
+        }
+        let ready = if events == 0 { 0 } else { POLLIN | POLLRDNORM };
+        (ready, changes)
     }
 
     fn socket_readiness(&self, id: u32) -> (u32, u64) {

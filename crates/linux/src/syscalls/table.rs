@@ -8,10 +8,10 @@
 //! | `riscv_hwprobe`, `rseq`, `clone3`, landlock | ENOSYS | every program falls back |
 
 use super::{
-    Answer, Call, asynchronous, attributes, control, copying, descriptors, directories, execution,
-    futexes, identity, lengths, locked_memory, locks, memory, messages, metadata, opening,
-    permissions, pidfds, pipes, polling, preferences, processes, queues, seals, signals, sockets,
-    system_v, threads, time, timers, transfer, watches,
+    Answer, Call, advice, asynchronous, attributes, control, copying, descriptors, directories,
+    execution, futexes, identity, lengths, locked_memory, locks, memory, messages, metadata,
+    opening, permissions, pidfds, pipes, polling, preferences, processes, queues, seals, signals,
+    sockets, system_v, threads, time, timers, transfer, watches,
 };
 
 /// A system call's implementation.
@@ -275,7 +275,7 @@ const TABLE: &[Row] = &[
     (230, "mlockall", Some(locked_memory::mlockall)),
     (231, "munlockall", Some(locked_memory::munlockall)),
     (232, "mincore", Some(memory::mincore)),
-    (233, "madvise", Some(memory::madvise)),
+    (233, "madvise", Some(advice::madvise)),
     (234, "remap_file_pages", None),
     (235, "mbind", Some(preferences::mbind)),
     (236, "get_mempolicy", Some(preferences::get_mempolicy)),

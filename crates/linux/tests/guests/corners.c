@@ -228,6 +228,50 @@ static void instances_are_watched(void)
     close(ends[0]), close(ends[1]);
 }
 
+/* What a child sees of memory that it does not get, or gets empty: 0 if that faults. */
+static int seen_by_a_child(char *memory)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        _exit(1 + *memory);
+    }
+    waitpid(child, &status, 0);
+    return WIFSIGNALED(status) ? 0 : WEXITSTATUS(status);
+}
+
+static void advice_is_followed(void)
+{
+    int all = PROT_READ | PROT_WRITE, own = MAP_PRIVATE | MAP_ANONYMOUS;
+    char *memory = mmap(NULL, 4 * PAGE, all, own, -1, 0);
+    char *shared = mmap(NULL, 2 * PAGE, all, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    memset(memory, 7, 4 * PAGE);
+    memset(shared, 7, 2 * PAGE);
+    CALL(madvise(memory, PAGE, MADV_WIPEONFORK));
+    CALL(madvise(memory + PAGE, PAGE, MADV_DONTFORK));
+    CALL(madvise(shared, PAGE, MADV_WIPEONFORK));
+    FACT(seen_by_a_child(memory));
+    FACT(seen_by_a_child(memory + PAGE));
+    FACT(seen_by_a_child(memory + 2 * PAGE));
+    FACT(memory[0] + memory[PAGE]);
+    CALL(madvise(memory, PAGE, MADV_KEEPONFORK));
+    CALL(madvise(memory, 2 * PAGE, MADV_DOFORK));
+    FACT(seen_by_a_child(memory));
+    FACT(seen_by_a_child(memory + PAGE));
+    CALL(madvise(shared, PAGE, MADV_REMOVE));
+    FACT(shared[0] * 10 + shared[PAGE]);
+    CALL(madvise(memory, PAGE, MADV_REMOVE));
+    CALL(madvise(shared, PAGE, MADV_FREE));
+    CALL(munmap(memory + 2 * PAGE, PAGE));
+    CALL(madvise(memory + PAGE, 3 * PAGE, MADV_DONTNEED));
+    FACT(memory[0] * 100 + memory[PAGE] * 10 + memory[3 * PAGE]);
+    CALL(mlock(memory, PAGE));
+    CALL(madvise(memory, PAGE, MADV_DONTNEED));
+    CALL(madvise(memory, PAGE, 24)); /* MADV_DONTNEED_LOCKED */
+    FACT(memory[0]);
+}
+
 int main(void)
 {
     locks_are_changed();
@@ -238,6 +282,7 @@ int main(void)
     memory_stays_as_it_was_opened();
     programs_are_not_written();
     instances_are_watched();
+    advice_is_followed();
     volatile int by = 2;
     FACT(nested(by));
     return 0;
