@@ -136,7 +136,7 @@ impl Kernel {
         let becomes = becomes.filter(|(_, mapping)| {
             !mapping.shared && !mapping.is_data() && mapping.purpose != Purpose::Stack
         });
-        let private: u64 = becomes.map(|(length, _)| length).sum();
+        let private: u64 = becomes.map(|(part, _)| part.end - part.start).sum();
         let (_, data) = space.counted_bytes(&(0..SPACE_END));
         if private > 0 && data.saturating_add(private) > limit {
             return Err(Errno::ENOMEM);

@@ -9,7 +9,8 @@ impl AddressSpace {
     /// Bytes mapped in a range, as limits count them, and how many of them are data.
     pub fn counted_bytes(&self, range: &Range<u64>) -> (u64, u64) {
         let (mut all, mut data) = (0, 0);
-        for (length, mapping) in self.parts(range) {
+        for (part, mapping) in self.parts(range) {
+            let length = part.end - part.start;
             all += mapping.counted(length);
             data += if mapping.is_data() { length } else { 0 };
         }
@@ -20,16 +21,20 @@ impl AddressSpace {
     pub fn locked_bytes(&self, range: &Range<u64>) -> u64 {
         self.parts(range)
             .filter(|(_, mapping)| mapping.permissions & LOCKED != 0)
-            .map(|(length, mapping)| mapping.counted(length))
+            .map(|(part, mapping)| mapping.counted(part.end - part.start))
             .sum()
     }
 
-    /// The mappings in a range, each with the length of what lies there.
-    pub fn parts(&self, range: &Range<u64>) -> impl Iterator<Item = (u64, &Mapping)> {
+    /// What lies in a range of each mapping there, the last one first: where, and as a mapping that begins
+    /// with it.
+    pub fn parts(&self, range: &Range<u64>) -> impl Iterator<Item = (Range<u64>, Mapping)> {
         let (from, to) = (range.start, range.end);
         let found = self.mappings.range(..to).rev();
         let found = found.take_while(move |(_, mapping)| mapping.end > from);
-        found.map(move |(&start, mapping)| (mapping.end.min(to) - start.max(from), mapping))
+        found.map(move |(&start, mapping)| {
+            let begin = start.max(from);
+            (begin..mapping.end.min(to), mapping.advanced(begin - start))
+        })
     }
 
     /// Gives what is mapped in a range a mark that mappings keep ([`KEPT`]), or takes it away.

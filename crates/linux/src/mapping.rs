@@ -31,7 +31,8 @@ pub(crate) enum Purpose {
     Trampoline,
 }
 
-/// [`MAY_WRITE`] beside permissions without [`WRITE`]: for shared mappings that may be written.
+/// [`MAY_WRITE`] beside permissions without [`WRITE`], which says it as well: for shared mappings that may be
+/// written.
 pub(crate) fn later_written(permissions: u64) -> u64 {
     if permissions & WRITE == 0 {
         MAY_WRITE

@@ -60,10 +60,9 @@ pub(crate) const STOPPING: u64 = bit(SIGSTOP) | bit(SIGSTOP + 1) | bit(SIGSTOP +
 /// SIGCHLD, SIGCONT, SIGURG, SIGWINCH: without a handler, nothing.
 pub(crate) const IGNORED: u64 = bit(SIGCHLD) | bit(SIGCONT) | bit(23) | bit(28);
 
-/// What a signal does without a handler.
+/// Whether a signal without a handler ends its process.
 pub(crate) fn ends_by_default(signal: u8) -> bool {
-    // CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH.
-    !matches!(signal, 17..=23 | 28)
+    bit(signal) & (IGNORED | STOPPING) == 0
 }
 
 const NAMES: [&str; 32] = [

@@ -6,9 +6,6 @@ use perdure_hardware::line::cut_at;
 use perdure_linux::{Kernel, PAGE_BYTES, SpaceId};
 use perdure_riscv::{Fault, Mark};
 
-/// Where a mapping of a pool has its name.
-const POOLS: &str = "/pmem/";
-
 /// Bytes that lie behind each other: their physical address, and how many they are.
 pub(crate) type Piece = (u64, u64);
 
@@ -24,7 +21,8 @@ pub(crate) fn pieces_of(
     let Mark::Atomic { start, bytes } = mark else {
         return Ok(pieces);
     };
-    if !is_in_a_pool(kernel, space, start, bytes) {
+    let mapping = kernel.pool_mapping(space, start);
+    if mapping.is_none_or(|mapping| bytes > mapping.end - start) {
         return Ok(pieces);
     }
     for (at, piece) in cut_at(PAGE_BYTES, start, bytes as usize) {
@@ -35,15 +33,4 @@ pub(crate) fn pieces_of(
         }
     }
     Ok(pieces)
-}
-
-fn is_in_a_pool(kernel: &Kernel, space: SpaceId, start: u64, bytes: u64) -> bool {
-    let Some(end) = start.checked_add(bytes) else {
-        return false;
-    };
-    let mappings = kernel.mappings(space);
-    let found = mappings
-        .iter()
-        .find(|one| one.start <= start && start < one.end);
-    found.is_some_and(|one| end <= one.end && one.name.starts_with(POOLS))
 }

@@ -18,6 +18,7 @@ mod synchronise;
 mod table;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use frames::Cells;
 pub use mount::{PoolFile, PoolSource, PoolsError, surviving};
@@ -26,7 +27,7 @@ pub use table::{Extent, Pool};
 
 use crate::errno::Errno;
 use crate::kernel::Kernel;
-use crate::machine::{Machine, PAGE_BYTES};
+use crate::machine::{Machine, PAGE_BYTES, SpaceId};
 use crate::vfs::InodeId;
 
 /// Where the guest sees its pools.
@@ -162,6 +163,13 @@ impl Kernel {
     pub(crate) fn is_pool(&self, id: InodeId) -> bool {
         let pools = self.frames.pools.as_deref();
         pools.is_some_and(|pools| pools.has_file(id))
+    }
+
+    /// The mapping of a pool in which an address lies, from where to where.
+    pub fn pool_mapping(&self, space: SpaceId, address: u64) -> Option<Range<u64>> {
+        let (start, mapping) = self.spaces.get(space)?.find(address)?;
+        let is_pool = mapping.inode().is_some_and(|inode| self.is_pool(inode));
+        is_pool.then_some(start..mapping.end)
     }
 
     /// True if a directory is that of pools.

@@ -30,20 +30,9 @@ pub(crate) fn madvise(call: &mut Call) -> Answer {
     }
     let space = &call.kernel.spaces[call.space];
     let is_covered = space.is_covered(&range);
-    let mappings = space.mappings.range(..range.end).rev();
-    let mut pieces: Vec<_> = mappings
-        .take_while(|(_, mapping)| mapping.end > range.start)
-        .map(|(&start, &mapping)| {
-            let from = start.max(range.start);
-            (
-                from..mapping.end.min(range.end),
-                mapping.advanced(from - start),
-            )
-        })
-        .collect();
-    pieces.reverse();
-    for (piece, mapping) in pieces {
-        follow(call, advice, &piece, &mapping)?;
+    let parts: Vec<_> = space.parts(&range).collect();
+    for (part, mapping) in parts.into_iter().rev() {
+        follow(call, advice, &part, &mapping)?;
     }
     if is_covered {
         Ok(0)
@@ -52,26 +41,21 @@ pub(crate) fn madvise(call: &mut Call) -> Answer {
     }
 }
 
-/// Follows advice on a piece of memory, which lies in one mapping: that begins with it here.
-fn follow(
-    call: &mut Call,
-    advice: u64,
-    piece: &Range<u64>,
-    mapping: &Mapping,
-) -> Result<(), Errno> {
+/// Follows advice on a part of memory, as a mapping that begins with it.
+fn follow(call: &mut Call, advice: u64, part: &Range<u64>, mapping: &Mapping) -> Result<(), Errno> {
     let is_locked = mapping.permissions & LOCKED != 0;
     let is_anonymous = !mapping.shared && mapping.backing == Backing::Anonymous;
     let space = call.space;
     match advice {
         DONTNEED | REMOVE if is_locked => return Err(Errno::EINVAL),
         FREE | WIPEONFORK if !is_anonymous => return Err(Errno::EINVAL),
-        DONTNEED | DONTNEED_LOCKED => call.kernel.drop_pages(call.machine, space, piece),
-        REMOVE => remove(call, piece.end - piece.start, mapping)?,
+        DONTNEED | DONTNEED_LOCKED => call.kernel.drop_pages(call.machine, space, part),
+        REMOVE => remove(call, part.end - part.start, mapping)?,
         DONTFORK | DOFORK => {
-            call.kernel.spaces[space].mark(piece, NOT_FORKED, advice == DONTFORK);
+            call.kernel.spaces[space].mark(part, NOT_FORKED, advice == DONTFORK);
         }
         WIPEONFORK | KEEPONFORK => {
-            call.kernel.spaces[space].mark(piece, WIPED, advice == WIPEONFORK);
+            call.kernel.spaces[space].mark(part, WIPED, advice == WIPEONFORK);
         }
         _ => {}
     }

@@ -33,16 +33,31 @@ pub(crate) fn take_bytes(
     }
 }
 
-/// Copies file to descriptor inside the kernel and moves the offsets.
-fn copy(call: &mut Call, from: u64, from_at: u64, to: u64, to_at: u64, length: u64) -> Answer {
-    let source = call.file(from)?;
-    if !source.readable() || !call.file(to)?.writable() {
+/// Copies file to descriptor inside the kernel and moves the offsets: each its own, or one that the guest
+/// keeps. Within one file, over what is still to be copied only if it `may_overlap`.
+fn copy(
+    call: &mut Call,
+    (from, from_at): (u64, u64),
+    (to, to_at): (u64, u64),
+    length: u64,
+    may_overlap: bool,
+) -> Answer {
+    let (source, sink) = (call.file(from)?, call.file(to)?);
+    if !source.readable() || !sink.writable() {
         return Err(Errno::EBADF.into());
     }
-    let own_offset = source.offset;
+    let inode = source.inode().filter(|_| source.inode() == sink.inode());
+    let (own_offset, sink_offset) = (source.offset, sink.offset);
     let read_at = offset_at(call, from_at)?;
     let write_at = offset_at(call, to_at)?;
     let at = read_at.unwrap_or(own_offset);
+    if let Some(inode) = inode.filter(|_| !may_overlap) {
+        let length = length.min(call.kernel.files.file(inode)?.size.saturating_sub(at));
+        let goal = write_at.unwrap_or(sink_offset);
+        if goal.saturating_add(length) > at && goal < at.saturating_add(length) {
+            return Err(Errno::EINVAL.into());
+        }
+    }
     // Like Linux's, this may move less than was asked for.
     let length = length.min(STEP_BYTES);
     let bytes = take_bytes(call, from, at, length)?;
@@ -63,25 +78,7 @@ pub(crate) fn sendfile(call: &mut Call) -> Answer {
     if matches!(target(call, to)?, Target::File(_)) && call.file(to)?.flags & O_APPEND != 0 {
         return Err(Errno::EINVAL.into());
     }
-    copy(call, from, offset, to, 0, length)
-}
-
-/// True if bytes would be copied over what is still to be copied of the same file.
-fn overlaps(
-    call: &mut Call,
-    (from, from_at): (u64, u64),
-    (to, to_at): (u64, u64),
-    length: u64,
-) -> Result<bool, Errno> {
-    let (source, sink) = (call.file(from)?, call.file(to)?);
-    let Some(inode) = source.inode().filter(|_| source.inode() == sink.inode()) else {
-        return Ok(false);
-    };
-    let own = [source.offset, sink.offset];
-    let start = offset_at(call, from_at)?.unwrap_or(own[0]);
-    let goal = offset_at(call, to_at)?.unwrap_or(own[1]);
-    let length = length.min(call.kernel.files.file(inode)?.size.saturating_sub(start));
-    Ok(goal.saturating_add(length) > start && goal < start.saturating_add(length))
+    copy(call, (from, offset), (to, 0), length, true)
 }
 
 /// `copy_file_range`.
@@ -99,8 +96,5 @@ pub(crate) fn copy_file_range(call: &mut Call) -> Answer {
     if call.file(to)?.flags & O_APPEND != 0 {
         return Err(Errno::EBADF.into());
     }
-    if overlaps(call, (from, from_at), (to, to_at), length)? {
-        return Err(Errno::EINVAL.into());
-    }
-    copy(call, from, from_at, to, to_at, length)
+    copy(call, (from, from_at), (to, to_at), length, false)
 }

@@ -300,27 +300,25 @@ impl Call<'_> {
         thread.map_or(0, |thread| thread.retired_by_now(self.machine))
     }
 
+    /// When the timeout of this call is over, if it was first made earlier.
+    pub fn deadline_ns(&self) -> Option<u64> {
+        let thread = self.kernel.threads.get(&self.thread);
+        thread.and_then(|thread| thread.retry_deadline_ns)
+    }
+
     /// Blocks and makes the call again. A timeout counts from when it was first made.
     pub fn wait_until_retry(&self, wait: Wait, timeout_ns: Option<u64>) -> Stop {
         let Some(timeout) = timeout_ns else {
             return Stop::Wait(wait, None);
         };
-        let earlier = self
-            .kernel
-            .threads
-            .get(&self.thread)
-            .and_then(|t| t.retry_deadline_ns);
+        let earlier = self.deadline_ns();
         let deadline = earlier.unwrap_or_else(|| self.machine.clock_ns().saturating_add(timeout));
         Stop::Wait(wait, Some(deadline))
     }
 
     /// True if the timeout of this call, first made earlier, is over.
     pub fn timed_out(&self, timeout_ns: Option<u64>) -> bool {
-        let earlier = self
-            .kernel
-            .threads
-            .get(&self.thread)
-            .and_then(|t| t.retry_deadline_ns);
+        let earlier = self.deadline_ns();
         timeout_ns == Some(0) || earlier.is_some_and(|deadline| deadline <= self.machine.clock_ns())
     }
 }

@@ -206,6 +206,12 @@ fn must_take(call: &mut Call, id: u32, waits: bool) -> Result<u64, Stop> {
     }
 }
 
+/// Whether a call with these flags waits at an open file.
+fn waits(call: &Call, number: u64, flags: u64) -> Result<bool, Errno> {
+    let nonblocking = call.file(number)?.nonblocking();
+    Ok(flags & SPLICE_F_NONBLOCK == 0 && !nonblocking)
+}
+
 /// `splice`.
 pub(crate) fn splice(call: &mut Call) -> Answer {
     let [from, from_at, to, to_at, length, flags] = call.arguments;
@@ -223,17 +229,13 @@ pub(crate) fn splice(call: &mut Call) -> Answer {
     if source.is_some() && from_at != 0 || sink.is_some() && to_at != 0 {
         return Err(Errno::ESPIPE.into());
     }
-    let waits = |call: &Call, number: u64| {
-        let open = call.file(number);
-        flags & SPLICE_F_NONBLOCK == 0 && open.is_ok_and(|file| !file.nonblocking())
-    };
     match (source, sink) {
         (None, None) => Err(Errno::EINVAL.into()),
         (Some((source, ..)), Some((sink, ..))) => {
             if source == sink {
                 return Err(Errno::EINVAL.into());
             }
-            let waits = waits(call, from) && waits(call, to);
+            let waits = waits(call, from, flags)? && waits(call, to, flags)?;
             if !must_give(call, source, waits)? {
                 return Ok(0);
             }
@@ -245,7 +247,7 @@ pub(crate) fn splice(call: &mut Call) -> Answer {
             Ok(bytes.len() as u64)
         }
         (Some((source, ..)), None) => {
-            let gives = waits(call, from);
+            let gives = waits(call, from, flags)?;
             let at = offset_at(call, to_at)?;
             if call.file(to)?.flags & O_APPEND != 0 {
                 return Err(Errno::EINVAL.into());
@@ -262,7 +264,7 @@ pub(crate) fn splice(call: &mut Call) -> Answer {
             Ok(written)
         }
         (None, Some((sink, ..))) => {
-            let takes = waits(call, to);
+            let takes = waits(call, to, flags)?;
             let at = offset_at(call, from_at)?;
             let room = must_take(call, sink, takes)?;
             let own = call.file(from)?.offset;
@@ -298,8 +300,7 @@ pub(crate) fn tee(call: &mut Call) -> Answer {
     if source == sink {
         return Err(Errno::EINVAL.into());
     }
-    let nonblocking = call.file(from)?.nonblocking() || call.file(to)?.nonblocking();
-    let waits = flags & SPLICE_F_NONBLOCK == 0 && !nonblocking;
+    let waits = waits(call, from, flags)? && waits(call, to, flags)?;
     if !must_give(call, source, waits)? {
         return Ok(0);
     }
@@ -317,8 +318,7 @@ pub(crate) fn vmsplice(call: &mut Call) -> Answer {
     }
     let (id, _, takes) = pipe_of(call, number)?.ok_or(Errno::EBADF)?;
     let pieces = vector(call, address, count)?;
-    let nonblocking = call.file(number)?.nonblocking();
-    let waits = flags & SPLICE_F_NONBLOCK == 0 && !nonblocking;
+    let waits = waits(call, number, flags)?;
     let wanted = transfer::total(&pieces);
     if wanted == 0 {
         return Ok(0);

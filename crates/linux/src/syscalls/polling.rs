@@ -293,11 +293,8 @@ fn write_time_left(call: &mut Call, address: u64, timeout_ns: Option<u64>) {
     let Some(timeout_ns) = timeout_ns.filter(|&timeout_ns| timeout_ns > 0) else {
         return;
     };
-    let thread = call.kernel.threads.get(&call.thread);
-    let deadline = thread.and_then(|thread| thread.retry_deadline_ns);
-    let left = deadline.map_or(timeout_ns, |deadline| {
-        deadline.saturating_sub(call.machine.clock_ns())
-    });
+    let now = call.machine.clock_ns();
+    let left = (call.deadline_ns()).map_or(timeout_ns, |deadline| deadline.saturating_sub(now));
     let words = [left / 1_000_000_000, left % 1_000_000_000].map(u64::to_le_bytes);
     let _ = call.write(address, words.as_flattened());
 }

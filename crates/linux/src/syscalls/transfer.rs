@@ -405,12 +405,18 @@ fn read_event(call: &mut Call, id: u32, pieces: &Pieces, wanted: u64, nonblockin
 /// Writes pieces; at `position`, or at the open file's offset, which then moves. They are durable before that
 /// is answered if the file was opened so.
 fn write_from(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64>) -> Answer {
-    let count = write_pieces(call, number, pieces, position)?;
-    let is_synchronous = call.file(number)?.flags & O_DSYNC != 0;
-    match target(call, number)? {
-        Target::File(inode) if is_synchronous => call.synchronised(inode, count),
-        _ => Ok(count),
+    let answer = write_pieces(call, number, pieces, position);
+    made_durable(call, number, false, answer)
+}
+
+/// What a write answers when what it wrote is durable, if that is `wished` or the file was opened so.
+fn made_durable(call: &mut Call, number: u64, wished: bool, answer: Answer) -> Answer {
+    let count = answer?;
+    let wished = wished || call.file(number)?.flags & O_DSYNC != 0;
+    if wished && let Target::File(inode) = target(call, number)? {
+        return call.synchronised(inode, count);
     }
+    Ok(count)
 }
 
 fn write_pieces(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64>) -> Answer {
@@ -685,11 +691,7 @@ pub(crate) fn transfer_with(
         let answer = read_into(call, number, pieces, position);
         return without_waiting(call, flags, answer);
     }
-    let file = match target(call, number)? {
-        Target::File(inode) => Some(inode),
-        _ => None,
-    };
-    if let Some(inode) = file {
+    if let Target::File(inode) = target(call, number)? {
         // As ext4, which cannot know that a write will not wait.
         if flags & RWF_NOWAIT != 0 {
             return Err(Errno::EOPNOTSUPP.into());
@@ -703,12 +705,9 @@ pub(crate) fn transfer_with(
             }
         }
     }
-    let answer = write_from(call, number, pieces, position);
-    let synchronous = flags & (RWF_DSYNC | RWF_SYNC) != 0;
-    match (without_waiting(call, flags, answer), file) {
-        (Ok(count), Some(inode)) if synchronous => call.synchronised(inode, count),
-        (answer, _) => answer,
-    }
+    let answer = write_pieces(call, number, pieces, position);
+    let answer = without_waiting(call, flags, answer);
+    made_durable(call, number, flags & (RWF_DSYNC | RWF_SYNC) != 0, answer)
 }
 
 /// What a transfer answers that would wait but shall not.

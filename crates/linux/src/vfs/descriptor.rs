@@ -21,9 +21,9 @@ pub(crate) const O_EXCL: u32 = 0o200;
 pub(crate) const O_TRUNC: u32 = 0o1000;
 pub(crate) const O_APPEND: u32 = 0o2000;
 pub(crate) const O_NONBLOCK: u32 = 0o4000;
-/// The file's owner is told when something came.
 /// Each write is durable before it is answered; a part of `O_SYNC`.
 pub(crate) const O_DSYNC: u32 = 0o10000;
+/// The file's owner is told when something came.
 pub(crate) const O_ASYNC: u32 = 0o20000;
 pub(crate) const O_DIRECT: u32 = 0o40_000;
 pub(crate) const O_DIRECTORY: u32 = 0o200_000;

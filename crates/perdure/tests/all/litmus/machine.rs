@@ -14,11 +14,16 @@ use super::{files, named};
 /// Of so many files, one is run.
 const ONE_OF: usize = 4;
 
-/// Runs a test on the machine.
-fn on_machine(test: &Test, asked: &Asked) -> Option<Left> {
+/// Runs a test on the machine, with so many cuts.
+fn on_machine(test: &Test, seed: u64, cuts: u64) -> Option<Left> {
+    let asked = Asked {
+        seed,
+        cuts,
+        mistake: None,
+    };
     let [lost, kept] =
         [allowed(test), allowed_if_kept(test)].map(|set| set.expect("small").contents);
-    run(test, [&lost, &kept], asked, &Unobserved).expect("the machine runs it")
+    run(test, [&lost, &kept], &asked, &Unobserved).expect("the machine runs it")
 }
 
 /// What of a test the machine left that its model forbids.
@@ -33,15 +38,10 @@ fn is_sound(test: &Test, left: &Left, seed: u64) {
 #[test]
 fn machines_leave_what_models_allow() {
     for seed in crate::rigs::seeds(1) {
-        let asked = Asked {
-            seed,
-            cuts: 120,
-            mistake: None,
-        };
         let first = (seed % ONE_OF as u64) as usize;
         let mut ran = 0;
         for (_, test) in files().into_iter().skip(first).step_by(ONE_OF) {
-            if let Some(left) = on_machine(&test, &asked) {
+            if let Some(left) = on_machine(&test, seed, 120) {
                 ran += 1;
                 is_sound(&test, &left, seed);
             }
@@ -53,12 +53,7 @@ fn machines_leave_what_models_allow() {
 #[test]
 fn two_threads_reach_everything_that_a_machine_in_order_can() {
     let test = named("perdure/other-hart-cleans");
-    let asked = Asked {
-        seed: 1,
-        cuts: 4000,
-        mistake: None,
-    };
-    let left = on_machine(&test, &asked).expect("machines run it");
+    let left = on_machine(&test, 1, 4000).expect("machines run it");
     is_sound(&test, &left, 1);
     assert_eq!(left.contents(), allowed(&test).expect("small").contents);
     let presets = left.presets.iter().map(|tried| tried.machine);
@@ -71,14 +66,9 @@ fn two_threads_reach_everything_that_a_machine_in_order_can() {
 #[test]
 fn strands_come_back_as_wholes() {
     for seed in crate::rigs::seeds(1) {
-        let asked = Asked {
-            seed,
-            cuts: 400,
-            mistake: None,
-        };
         for (_, test) in files() {
             if test.model.name.starts_with("spms") {
-                let left = on_machine(&test, &asked).expect("machines run it");
+                let left = on_machine(&test, seed, 400).expect("machines run it");
                 is_sound(&test, &left, seed);
             }
         }
@@ -89,12 +79,7 @@ fn strands_come_back_as_wholes() {
 #[test]
 fn whole_strands_are_found_without_what_they_read() {
     let test = named("spms/read-elsewhere");
-    let asked = Asked {
-        seed: 1,
-        cuts: 1000,
-        mistake: None,
-    };
-    let left = on_machine(&test, &asked).expect("machines run it");
+    let left = on_machine(&test, 1, 1000).expect("machines run it");
     assert_eq!(left.contents(), allowed(&test).expect("small").contents);
 }
 
@@ -102,12 +87,7 @@ fn whole_strands_are_found_without_what_they_read() {
 fn designs_with_epochs_bring_back_what_they_promise() {
     for (file, designs) in [("epoch-prefix/message", 5), ("causal-cut/two-stores", 1)] {
         let test = named(file);
-        let asked = Asked {
-            seed: 1,
-            cuts: 200,
-            mistake: None,
-        };
-        let left = on_machine(&test, &asked).expect("machines run it");
+        let left = on_machine(&test, 1, 200).expect("machines run it");
         is_sound(&test, &left, 1);
         assert_eq!(left.presets.len(), designs, "{file}");
         assert!(
@@ -121,12 +101,7 @@ fn designs_with_epochs_bring_back_what_they_promise() {
 fn a_seed_leaves_the_same_again() {
     let test = named("perdure/message");
     let left = |seed| {
-        let asked = Asked {
-            seed,
-            cuts: 300,
-            mistake: None,
-        };
-        let left = on_machine(&test, &asked).expect("machines run it");
+        let left = on_machine(&test, seed, 300).expect("machines run it");
         let presets = left.presets.iter();
         let cuts: Vec<u64> = presets.map(|tried| tried.cuts).collect();
         (left.contents(), cuts)
@@ -146,12 +121,7 @@ fn a_test_without_locations_runs_on_machines() {
     ] {
         let text = format!("name = \"none\"\nmodel = \"{model}\"\nthreads = {threads}\n");
         let test = read::read(&text).expect("a test");
-        let asked = Asked {
-            seed: 1,
-            cuts: 60,
-            mistake: None,
-        };
-        let left = on_machine(&test, &asked).expect("machines run it");
+        let left = on_machine(&test, 1, 60).expect("machines run it");
         is_sound(&test, &left, 1);
         assert_eq!(left.contents(), allowed(&test).expect("small").contents);
     }
