@@ -71,6 +71,20 @@ def test_a_flush_that_came_too_early_is_told_though_it_came_first(
     assert "A was flushed too early, and not since" in page.read_text()
 
 
+def test_a_flush_before_all_stores_of_its_line_came_too_early(
+    command: Command, compiled: Build, tmp_path: Path
+) -> None:
+    first = "    node->"
+    head, _, tail = BUGGY.partition(first)
+    program = compiled(f"{head}    perdure_clwb(node);\n{first}{tail}")
+    ended = command("check", "--json", tmp_path / "report.json", *words(program))
+    assert ended.status == 1, ended.stderr
+    bugs = json.loads((tmp_path / "report.json").read_text())["bugs"]
+    assert {bug["defect"] for bug in bugs} == {"flush-too-early"}
+    kinds = [moment["kind"] for moment in bugs[0]["timeline"]]
+    assert kinds[0] == "flush" and "missing-flush" in kinds
+
+
 def test_names_are_demangled_in_all_but_json(command: Command, tmp_path: Path) -> None:
     mangled = "_ZN4list4fillEmmm"
     declared = f'static void fill(uint64_t, uint64_t, uint64_t) __asm__("{mangled}");\n'

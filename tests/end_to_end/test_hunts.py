@@ -56,6 +56,23 @@ def test_a_deadlock_that_a_hunt_found_is_one_again_by_its_token(
     assert plain.status == 2 and "the program is deadlocked" in plain.stderr
 
 
+@pytest.mark.parametrize(
+    ("machine", "design"),
+    [("picl", "picl"), ("nvoverlay", "nvoverlay"), ("picl", "thynvm"), ("spms", "spms")],
+)
+def test_what_was_printed_before_a_deadlock_leaves(
+    compiled: Callable[..., Path], command: Command, machine: str, design: str
+) -> None:
+    program = compiled(
+        '#include <unistd.h>\nint main(void) { write(1, "out\\n", 4); write(2, "err\\n", 4); '
+        "pause(); return 0; }"
+    )
+    ended = command("run", "--machine", machine, "--design", design, "--", program)
+    assert ended.status == 2
+    assert ended.stdout == "out\n"
+    assert ended.stderr.startswith("err\n") and "the program is deadlocked" in ended.stderr
+
+
 def test_ctrl_c_keeps_what_was_reached(terminal: Terminal, tmp_path: Path) -> None:
     script = Path(sys.executable).with_name("perdure")
     written = tmp_path / "report.json"

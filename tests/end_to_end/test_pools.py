@@ -6,6 +6,7 @@ Always true here: the same program prints the same on ordinary files under the r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,43 @@ def test_what_has_no_pools_says_so(command: Command, tmp_path: Path) -> None:
     (tmp_path / "pools/large").write_bytes(b"1" * (65 << 20))
     small = ("--machine", "x86-pm", "--design", "ideal", "--set", "nvm.bytes=67108864")
     assert "the pools have 68157440 bytes" in refusal(*small)
+
+
+WRITES = {
+    "write": "write(data, word, 4)",
+    "sendfile": "sendfile(data, file, &zero, 4)",
+    "copy_file_range": "copy_file_range(file, &zero, data, NULL, 4, 0)",
+    "splice": "write(ends[1], word, 4) + splice(ends[0], NULL, data, NULL, 4, 0) - 4",
+}
+
+
+@pytest.mark.parametrize("kind", ["O_DSYNC", "O_SYNC", "0"])
+@pytest.mark.parametrize("written", WRITES)
+def test_what_is_opened_so_is_durable_when_it_is_written(
+    written: str, kind: str, compiled: Callable[..., Path], command: Command
+) -> None:
+    program = compiled(f"""
+        #define _GNU_SOURCE
+        #include <fcntl.h>
+        #include <string.h>
+        #include <sys/sendfile.h>
+        #include <unistd.h>
+        int main(int count, char **words) {{
+            off_t zero = 0;
+            char word[4] = "";
+            int ends[2], file = open("file", O_RDWR | O_CREAT, 0644);
+            int data = open("/pmem/data", O_RDWR | O_CREAT | {kind}, 0644);
+            int told = open("/pmem/told", O_RDWR | O_CREAT, 0644);
+            if (count > 1) {{
+                int relies = pread(told, word, 4, 0) == 4 && memcmp(word, "told", 4) == 0;
+                return relies && (pread(data, word, 4, 0) != 4 || memcmp(word, "data", 4) != 0);
+            }}
+            if (posix_fallocate(data, 0, 4096) || posix_fallocate(told, 0, 4096)) return 2;
+            memcpy(word, "data", 4);
+            if (fsync(told) || pipe(ends) || pwrite(file, word, 4, 0) != 4) return 2;
+            if ({WRITES[written]} != 4) return 2;
+            return pwrite(told, "told", 4, 0) != 4 || fdatasync(told) != 0;
+        }}
+    """)
+    ended = command("check", "--", program, "--then", program, "recover")
+    assert ended.status == (kind == "0"), ended.stdout + ended.stderr

@@ -220,6 +220,16 @@ impl Kernel {
         self.output.seal(epoch);
     }
 
+    /// True if stream output has not left yet.
+    pub fn holds_output(&self) -> bool {
+        self.output.pending_bytes() > 0
+    }
+
+    /// True if some of it is of no epoch that has committed.
+    pub fn holds_unsealed_output(&self) -> bool {
+        self.output.is_unsealed()
+    }
+
     /// Hands out the stream output of all epochs up to `persisted_epoch`, each record with the epoch
     /// that sealed it.
     pub fn release(&mut self, persisted_epoch: u64) -> Vec<(u64, Release)> {

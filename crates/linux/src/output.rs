@@ -74,6 +74,11 @@ impl Output {
         self.pending_bytes
     }
 
+    /// True if what was written last is of no epoch that has committed.
+    pub fn is_unsealed(&self) -> bool {
+        self.pending.last().is_some_and(|last| last.epoch.is_none())
+    }
+
     /// What was written so far belongs to `epoch` or an earlier one.
     pub fn seal(&mut self, epoch: u64) {
         for segment in self.pending.iter_mut().rev() {

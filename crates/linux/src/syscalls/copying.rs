@@ -1,9 +1,10 @@
 //! Copying between files: `sendfile`, `copy_file_range`, and what `splice` takes of files.
 
-use super::transfer::{STEP_BYTES, Target, position, target, write_bytes};
+use super::transfer::{STEP_BYTES, Target, made_durable, position, target, write_bytes};
 use super::{Answer, Call};
 use crate::errno::Errno;
 use crate::vfs::descriptor::O_APPEND;
+use crate::vfs::inode::Device;
 
 /// An offset that the guest keeps in its own memory, or the file's own.
 pub(crate) fn offset_at(call: &mut Call, address: u64) -> Result<Option<u64>, Errno> {
@@ -28,6 +29,14 @@ pub(crate) fn take_bytes(
                 .get(at.min(text.len() as u64) as usize..)
                 .unwrap_or_default();
             Ok(rest[..rest.len().min(length as usize)].to_vec())
+        }
+        Target::Device(device @ (Device::Zero | Device::Full | Device::Random)) => {
+            let mut bytes = vec![0; length as usize];
+            if device == Device::Random {
+                let program = call.process().program as usize;
+                call.kernel.progress[program].random.fill(&mut bytes);
+            }
+            Ok(bytes)
         }
         _ => Err(Errno::EINVAL),
     }
@@ -78,7 +87,8 @@ pub(crate) fn sendfile(call: &mut Call) -> Answer {
     if matches!(target(call, to)?, Target::File(_)) && call.file(to)?.flags & O_APPEND != 0 {
         return Err(Errno::EINVAL.into());
     }
-    copy(call, (from, offset), (to, 0), length, true)
+    let answer = copy(call, (from, offset), (to, 0), length, true);
+    made_durable(call, to, false, answer)
 }
 
 /// `copy_file_range`.
@@ -96,5 +106,6 @@ pub(crate) fn copy_file_range(call: &mut Call) -> Answer {
     if call.file(to)?.flags & O_APPEND != 0 {
         return Err(Errno::EBADF.into());
     }
-    copy(call, (from, from_at), (to, to_at), length, false)
+    let answer = copy(call, (from, from_at), (to, to_at), length, false);
+    made_durable(call, to, false, answer)
 }

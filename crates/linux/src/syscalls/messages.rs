@@ -497,7 +497,7 @@ fn receive(call: &mut Call, number: u64, pieces: &Pieces, flags: u32) -> Result<
     }
     let socket = call.socket_state(id)?;
     let low = socket.options.value(SOL_SOCKET, SO_RCVLOWAT).max(1) as u64;
-    let all = flags & MSG_WAITALL != 0;
+    let (all, truncates) = (flags & MSG_WAITALL != 0, flags & MSG_TRUNC != 0);
     let enough = done + low.min(wanted);
     let passes = socket.options.is_on(SOL_SOCKET, SO_PASSCRED);
     // How many messages are taken, with the bytes of the last one.
@@ -527,19 +527,19 @@ fn receive(call: &mut Call, number: u64, pieces: &Pieces, flags: u32) -> Result<
             if take < message.bytes.len() {
                 received.flags |= MSG_TRUNC;
             }
-            let shown = if flags & MSG_TRUNC != 0 {
-                message.bytes.len()
-            } else {
-                take
-            };
-            received.count = shown as u64;
+            received.count = take as u64;
+            if truncates {
+                received.count = message.bytes.len() as u64;
+            }
             break;
         }
         if bytes.len() == room {
             break;
         }
     }
-    scatter(call, &part_of(pieces, done, bytes.len() as u64), &bytes)?;
+    // TCP drops what is not to be shown.
+    let shown = bytes.len() as u64 * u64::from(!(tcp && truncates));
+    scatter(call, &part_of(pieces, done, shown), &bytes)?;
     let now = done + bytes.len() as u64;
     if stream {
         received.count = now;

@@ -261,7 +261,7 @@ pub(crate) fn splice(call: &mut Call) -> Answer {
             if let Some(at) = at {
                 call.write(to_at, &(at + written).to_le_bytes())?;
             }
-            Ok(written)
+            transfer::made_durable(call, to, false, Ok(written))
         }
         (None, Some((sink, ..))) => {
             let takes = waits(call, to, flags)?;

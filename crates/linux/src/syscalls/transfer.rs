@@ -410,7 +410,7 @@ fn write_from(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u6
 }
 
 /// What a write answers when what it wrote is durable, if that is `wished` or the file was opened so.
-fn made_durable(call: &mut Call, number: u64, wished: bool, answer: Answer) -> Answer {
+pub(crate) fn made_durable(call: &mut Call, number: u64, wished: bool, answer: Answer) -> Answer {
     let count = answer?;
     let wished = wished || call.file(number)?.flags & O_DSYNC != 0;
     if wished && let Target::File(inode) = target(call, number)? {

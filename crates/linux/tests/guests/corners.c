@@ -1,6 +1,7 @@
 /* Corners of calls that programs rely on seldom. corners.txt has the facts as Linux itself states them, for
  * qemu-user keeps signals, and what is ready, by itself. */
 #include "facts.h"
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
@@ -9,6 +10,7 @@
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/shm.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 enum { PAGE = 4096 };
@@ -135,6 +137,37 @@ static void files_are_copied(void)
     CALL(pread(file, text, 15, 0));
     puts(text);
     close(file), close(behind);
+}
+
+/* Devices give what they have, by whatever call; a stream of TCP drops what is not to be seen. */
+static void devices_and_streams_give(void)
+{
+    int zeros = open("/dev/zero", O_RDONLY), nothing = open("/dev/null", O_RDWR), ends[2];
+    int file = open("zeros", O_CREAT | O_RDWR, 0644);
+    if (pipe(ends)) exit(2);
+    CALL(sendfile(file, zeros, NULL, 100));
+    CALL(lseek(file, 0, SEEK_END));
+    CALL(splice(zeros, NULL, ends[1], NULL, 50, 0));
+    CALL(splice(nothing, NULL, ends[1], NULL, 50, 0));
+    CALL(splice(ends[0], NULL, nothing, NULL, 70, 0));
+    CALL(copy_file_range(zeros, NULL, file, NULL, 10, 0));
+    close(zeros), close(nothing), close(file), close(ends[0]), close(ends[1]);
+
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t length = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(listener, (struct sockaddr *)&address, length) || listen(listener, 1)) exit(2);
+    if (getsockname(listener, (struct sockaddr *)&address, &length)) exit(2);
+    if (connect(client, (struct sockaddr *)&address, length)) exit(2);
+    int server = accept(listener, NULL, NULL);
+    char text[] = "....";
+    if (write(client, "0123456789", 10) != 10) exit(2);
+    CALL(recv(server, text, 4, MSG_TRUNC));
+    puts(text);
+    CALL(recv(server, text, 4, 0));
+    puts(text);
+    CALL(recv(server, NULL, 10, MSG_TRUNC));
+    close(listener), close(client), close(server);
 }
 
 /* Who has opened a file to read it cannot come to write it through its memory. */
@@ -279,6 +312,7 @@ int main(void)
     time_is_left();
     pipes_do_not_wait();
     files_are_copied();
+    devices_and_streams_give();
     memory_stays_as_it_was_opened();
     programs_are_not_written();
     instances_are_watched();

@@ -93,11 +93,23 @@ struct UnderWay {
     retired: u64,
 }
 
-/// A flush under way of a line, as a failure point knows it.
+/// A flush of a line that came too early for its stores: nothing is under way of it.
+#[derive(Clone, Debug)]
+struct Early {
+    thread: ThreadId,
+    /// How much was retired before it.
+    retired: u64,
+    /// The number behind the stores that were made before its thread waited, if it has.
+    until: Option<u64>,
+}
+
+/// A flush of a line that is not durable, as a failure point knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flushed {
     /// So many of the line's stores it covers.
     pub stores: usize,
+    /// Those from there up to this one came before its thread waited.
+    pub missed: usize,
     /// How much was retired before it.
     pub retired: u64,
 }
@@ -109,6 +121,8 @@ pub struct Pending {
     lines: BTreeMap<u64, Arc<History>>,
     /// Flushes of lines, in their order, of which each line has one at least.
     under_way: BTreeMap<u64, Vec<UnderWay>>,
+    /// Flushes that came too early for all that is stored in their lines since.
+    early: BTreeMap<u64, Vec<Early>>,
     fences: BTreeMap<ThreadId, u64>,
     /// Stores of which it is of interest when they become durable, by how much was retired before them.
     watched: Arc<BTreeSet<u64>>,
@@ -276,6 +290,7 @@ impl Pending {
             model,
             lines: BTreeMap::new(),
             under_way: BTreeMap::new(),
+            early: BTreeMap::new(),
             fences: BTreeMap::new(),
             watched,
             fates: BTreeMap::new(),
@@ -323,19 +338,26 @@ impl Pending {
         }
     }
 
-    /// Flushes under way, of each line that has any, in their order.
+    /// Of each line, flushes that came too early for all of its stores, and those under way in their order.
     pub fn covered(&self) -> BTreeMap<u64, Vec<Flushed>> {
-        let mut covered = BTreeMap::new();
-        for (&line, flushes) in &self.under_way {
-            if let Some(history) = self.lines.get(&line) {
-                let flushed = |flush: &UnderWay| Flushed {
-                    stores: flush.until.saturating_sub(history.first) as usize,
-                    retired: flush.retired,
-                };
-                covered.insert(line, flushes.iter().map(flushed).collect());
-            }
-        }
-        covered
+        let of_line = |(&line, history): (&u64, &Arc<History>)| {
+            let number = |number: u64| number.saturating_sub(history.first) as usize;
+            let early = self.early.get(&line).into_iter().flatten();
+            let early = early.map(|flush| Flushed {
+                stores: 0,
+                missed: number(flush.until.unwrap_or(history.end())),
+                retired: flush.retired,
+            });
+            let under_way = self.under_way.get(&line).into_iter().flatten();
+            let under_way = under_way.map(|flush| Flushed {
+                stores: number(flush.until),
+                missed: history.stores.len(),
+                retired: flush.retired,
+            });
+            (line, early.chain(under_way).collect::<Vec<_>>())
+        };
+        let flushed = self.lines.iter().map(of_line);
+        flushed.filter(|(_, flushes)| !flushes.is_empty()).collect()
     }
 
     /// True if a flush of the line writes nothing back that an earlier one has not, and whether there was an
@@ -362,11 +384,15 @@ impl Pending {
         at: &At,
         durable: &mut dyn FnMut(u64, &Bytes),
     ) {
+        let is_durable_at_once = self.model.is_durable_at_once(flush);
         let Some(history) = self.lines.get(&line) else {
+            if !is_durable_at_once {
+                self.is_early(line, at.thread, at.retired);
+            }
             return;
         };
         let until = history.end();
-        if self.model.is_durable_at_once(flush) {
+        if is_durable_at_once {
             self.make_durable(line, until, at, durable);
         } else {
             let flushes = self.under_way.entry(line).or_default();
@@ -402,15 +428,40 @@ impl Pending {
         if !self.model.waits_for_flushes(wait) {
             return;
         }
-        let mut done: Vec<(u64, u64)> = Vec::new();
+        let mut done: Vec<(u64, UnderWay)> = Vec::new();
         self.under_way.retain(|&line, flushes| {
             let own = flushes.extract_if(.., |flush| flush.thread == at.thread);
-            done.extend(own.map(|flush| (line, flush.until)));
+            done.extend(own.map(|flush| (line, flush)));
             !flushes.is_empty()
         });
-        for (line, until) in done {
-            self.make_durable(line, until, at, durable);
+        for (line, flush) in done {
+            self.make_durable(line, flush.until, at, durable);
+            if self.lines.contains_key(&line) {
+                self.is_early(line, at.thread, flush.retired);
+            }
         }
+        self.early.retain(|line, flushes| {
+            let (first, end) = match self.lines.get(line) {
+                Some(history) => (history.first, history.end()),
+                None => (0, 0),
+            };
+            for flush in (flushes.iter_mut()).filter(|flush| flush.thread == at.thread) {
+                flush.until.get_or_insert(end);
+            }
+            flushes.retain(|flush| flush.until.is_none_or(|until| until > first));
+            !flushes.is_empty()
+        });
+    }
+
+    /// A thread has flushed a line, too early for what is stored there from now on.
+    fn is_early(&mut self, line: u64, thread: ThreadId, retired: u64) {
+        let early = self.early.entry(line).or_default();
+        early.retain(|flush| flush.thread != thread || flush.until.is_some());
+        early.push(Early {
+            thread,
+            retired,
+            until: None,
+        });
     }
 
     fn make_durable(
@@ -439,6 +490,7 @@ impl Pending {
         if history.stores.is_empty() {
             self.lines.remove(&line);
             self.under_way.remove(&line);
+            self.early.remove(&line);
         }
     }
 }

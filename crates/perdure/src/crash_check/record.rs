@@ -97,7 +97,7 @@ pub struct Point {
     pub durable: Pool,
     /// What is not.
     pub lines: BTreeMap<u64, Arc<History>>,
-    /// Of lines with a flush under way, what each of these covers.
+    /// Of lines that were flushed, what each of these covers.
     pub covered: BTreeMap<u64, Vec<Flushed>>,
     /// The operations around it.
     pub phase: Phase,

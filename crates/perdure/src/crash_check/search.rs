@@ -185,10 +185,12 @@ fn defect(
             return Defect::MissingFlush;
         };
         let covers = |flushed: &&Flushed| number.is_some_and(|number| number < flushed.stores);
+        let misses = |flushed: &Flushed| number.is_some_and(|number| number < flushed.missed);
         match flushes.iter().find(covers) {
             Some(flushed) if fence_helps(flushed.retired) => Defect::MissingFence,
             Some(_) => Defect::WrongOrder,
-            None => Defect::FlushTooEarly,
+            None if flushes.iter().any(misses) => Defect::FlushTooEarly,
+            None => Defect::MissingFlush,
         }
     });
     defects.min().unwrap_or(Defect::NotRecoverable)

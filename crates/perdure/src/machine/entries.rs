@@ -245,22 +245,29 @@ impl<D: Design, S: Source> Machine<D, S> {
     }
 
     /// When the first sleeper is due, if every hart is idle, in the machine's time and in the virtual
-    /// one; the end of time if something else will let a hart go on. Where nothing ever will, that is
-    /// an error: then there is no instruction, either, at which a run could be stopped.
+    /// one; the end of time if something else will let a hart go on, or what was written will leave.
+    /// Where nothing ever will, that is an error: then there is no instruction, either, at which a run
+    /// could be stopped. None if what was written begins to leave, as it would while a computer stands.
     #[expect(
         clippy::cast_precision_loss,
         reason = "beyond 104 days, a nanosecond does not matter"
     )]
-    pub(super) fn idle_until(&self) -> Result<(Cycles, u64), Error> {
+    pub(super) fn idle_until(&mut self) -> Result<Option<(Cycles, u64)>, Error> {
         let under_way = self.epoch_due.is_some() || self.ended.is_some();
         if under_way || self.harts.iter().any(|hart| hart.context.running.is_some()) {
-            return Ok((Cycles::MAX, 0));
+            return Ok(Some((Cycles::MAX, 0)));
         }
-        let change = self.kernel.next_change_ns();
-        let change_ns = change.ok_or_else(|| self.deadlock())?;
+        let Some(change_ns) = self.kernel.next_change_ns() else {
+            if self.kernel.holds_unsealed_output() {
+                self.output_is_awaited(0);
+                return Ok(None);
+            }
+            let leaves = self.kernel.holds_output().then_some((Cycles::MAX, 0));
+            return leaves.ok_or_else(|| self.deadlock()).map(Some);
+        };
         let clock = self.configuration.specification.clock();
         let idle = clock.cycles(change_ns.saturating_sub(self.clock_ns()) as f64);
-        Ok((self.time().saturating_add(idle), change_ns))
+        Ok(Some((self.time().saturating_add(idle), change_ns)))
     }
 
     /// Lets the time pass in which every hart is idle, up to the first sleeper's deadline.

@@ -57,8 +57,11 @@ impl<D: Design, S: Source> Machine<D, S> {
         let event_time = self.hardware.next_event_time();
         let hart_time = next.map_or(Cycles::MAX, |(_, time, _)| time);
         let (wake_time, change_ns) = match next {
-            None => self.idle_until()?,
             Some(_) => (Cycles::MAX, 0),
+            None => match self.idle_until()? {
+                Some(idle) => idle,
+                None => return Ok(None),
+            },
         };
         let first = event_time.min(hart_time).min(wake_time);
         if first == Cycles::MAX {

@@ -193,6 +193,7 @@ impl Follower {
                 *history = Arc::new(since);
                 for flushed in point.covered.get_mut(&address).into_iter().flatten() {
                     flushed.stores = flushed.stores.saturating_sub(count);
+                    flushed.missed = flushed.missed.saturating_sub(count);
                 }
             }
         }

@@ -219,6 +219,48 @@ fn another_models_rules_are_noticed() {
 }
 
 #[test]
+fn a_flush_misses_what_is_stored_before_its_thread_waits() {
+    let (mut pending, clwb) = (
+        Pending::new(Model::Px86, Arc::default()),
+        Flush::Instruction(CacheBlock::Clwb),
+    );
+    let sfence = Wait::Barrier(Barrier::Sfence);
+    let at = |thread, retired| At {
+        thread: ThreadId(thread),
+        pc: 0,
+        retired,
+        by_kernel: false,
+    };
+    let nothing = &mut |_: u64, _: &Bytes| {};
+    pending.flush(0, clwb, &at(1, 10), nothing);
+    assert!(pending.covered().is_empty() && !pending.has_flushes(ThreadId(1)));
+    pending.store(0, &[0; 64], (0, &[1]), &at(1, 11));
+    let flushed = |stores, missed, retired| Flushed {
+        stores,
+        missed,
+        retired,
+    };
+    assert_eq!(pending.covered()[&0], [flushed(0, 1, 10)]);
+    assert!(!pending.would_wait(sfence, &at(1, 12)));
+    // What comes behind the fence was not missed by it.
+    pending.wait(sfence, &at(1, 13), nothing);
+    pending.store(0, &[0; 64], (1, &[1]), &at(1, 14));
+    assert_eq!(pending.covered()[&0], [flushed(0, 1, 10)]);
+    pending.flush(0, clwb, &at(2, 15), nothing);
+    pending.store(0, &[0; 64], (2, &[1]), &at(1, 16));
+    assert_eq!(
+        pending.covered()[&0],
+        [flushed(0, 1, 10), flushed(2, 3, 15)]
+    );
+    pending.wait(sfence, &at(2, 17), nothing);
+    pending.store(0, &[0; 64], (3, &[1]), &at(1, 18));
+    assert_eq!(pending.covered()[&0], [flushed(0, 1, 15)]);
+    pending.flush(0, clwb, &at(1, 19), nothing);
+    pending.wait(sfence, &at(1, 20), nothing);
+    assert!(pending.covered().is_empty() && pending.lines().is_empty());
+}
+
+#[test]
 fn a_line_of_many_stores_is_thinned_and_says_so() {
     let mut pending = Pending::new(Model::Px86, Arc::default());
     let at = At {
