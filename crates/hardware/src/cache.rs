@@ -22,8 +22,9 @@ pub enum State {
 }
 
 /// One way's word: line number in bits 24 and up, version in 8–23, may be in an L1I in 4, in an L1D in 3,
-/// dirty in 2, state in 0–1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// dirty in 2, state in 0–1. In an L1I: the generation of its code in 2–23. No way's word is the default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
 pub struct Word(u64);
 
 const TAG_SHIFT: u32 = 24;
@@ -32,7 +33,11 @@ const DIRTY: u64 = 1 << 2;
 const IN_L1D: u64 = 1 << 3;
 const IN_L1I: u64 = 1 << 4;
 const STATE_MASK: u64 = 3;
+const GENERATION_SHIFT: u32 = 2;
 const INVALID: u64 = u64::MAX << TAG_SHIFT;
+
+/// Generations of code that an L1I's words tell apart.
+pub const GENERATIONS: u32 = 1 << (TAG_SHIFT - GENERATION_SHIFT);
 
 /// Line numbers must fit the tag: 40 bits, 64 TiB of physical memory.
 pub const LINE_NUMBER_LIMIT: LineNumber = (1 << (64 - TAG_SHIFT)) - 1;
@@ -47,6 +52,14 @@ impl Word {
                 | if dirty { DIRTY } else { 0 }
                 | state as u64,
         )
+    }
+
+    /// A valid word of an L1I.
+    #[inline(always)]
+    pub fn code(line: LineNumber, generation: u32) -> Self {
+        debug_assert!(generation < GENERATIONS);
+        let generation = u64::from(generation) << GENERATION_SHIFT;
+        Self(line << TAG_SHIFT | generation | State::Shared as u64)
     }
 
     /// The line number.
@@ -256,13 +269,13 @@ impl Cache {
         self.records[slot.0 as usize][1] = self.changes;
     }
 
-    /// Marks a slot as just used if it holds that line; says whether it does.
+    /// Marks a slot as just used if it has that word; says whether it does.
     #[inline(always)]
-    pub fn touch_if(&mut self, slot: Slot, line: u64) -> bool {
-        let Some([word, stamp]) = self.records.get_mut(slot.0 as usize) else {
+    pub fn touch_if(&mut self, slot: Slot, word: Word) -> bool {
+        let Some([found, stamp]) = self.records.get_mut(slot.0 as usize) else {
             return false; // No slot is out of reach, but who looks cannot panic this way.
         };
-        if Word(*word).line() != line {
+        if *found != word.0 {
             return false;
         }
         self.changes += 1;
@@ -274,8 +287,6 @@ impl Cache {
     pub const RECORD_BYTES: usize = size_of::<[u64; 2]>();
     /// Where a record has that time.
     pub const STAMP: usize = size_of::<u64>();
-    /// By how much a record's word is shifted for the line's number.
-    pub const LINE_SHIFT: u32 = TAG_SHIFT;
 
     /// Where the records and the count of changes are: places that stay as long as the cache is not moved.
     #[inline(always)]

@@ -8,10 +8,10 @@
 //! The design is reached through `dyn Policy`: hits never ask it, a miss costs hundreds of times what a call
 //! through a table does, and the engines are compiled once and not once for each design.
 
-use perdure_hardware::cache::Slot;
+use perdure_hardware::cache::{Slot, Word};
 use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::hierarchy::{Core, Hardware};
-use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
+use perdure_hardware::line::{LINE_BYTES, line_of};
 use perdure_hardware::lookaside::{Entry, entry_offset, tag_mask};
 use perdure_hardware::policy::Policy;
 use perdure_hardware::time::Cycles;
@@ -40,12 +40,12 @@ pub(crate) use self::writer::{Attributed, said};
 
 pub(crate) const OFFSET_MASK: u64 = LINE_BYTES as u64 - 1;
 
-/// Where a fetched line sits: L1I slot, and the physical line it must still hold.
+/// Where a fetched line sits: L1I slot, and the word that it must still have.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct FetchHint {
     slot: u32,
-    line: LineNumber,
+    word: Word,
 }
 
 /// One hart's door to the machine while it runs. With `WINDOW` its core is out of order, and is told of every
@@ -367,14 +367,17 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Memory for Port<'_, SHORTCUTS, W
         self.refresh_limit();
         Ok(FetchedLine {
             bytes: &self.hardware.cores[self.hart].l1i.data(slot).0,
-            hint: FetchHint { slot: slot.0, line },
+            hint: FetchHint {
+                slot: slot.0,
+                word: self.hardware.code_word(self.hart, slot),
+            },
         })
     }
 
     #[inline(always)]
     fn fetch_again(&mut self, _pc: u64, hint: FetchHint, _retired: u64) -> bool {
         let core = self.core();
-        let hits = core.l1i.touch_if(Slot(hint.slot), hint.line);
+        let hits = core.l1i.touch_if(Slot(hint.slot), hint.word);
         core.fetches += u64::from(hits);
         hits
     }

@@ -15,7 +15,7 @@ use crate::instruction::LINE_BYTES;
 ///           the bytes are at (word at entry + bytes) + a % 64, little-endian
 /// fetch of a block with hint h:
 ///   record = records + record_bytes × (h's slot, 32 bits)
-///   hits    if (the word at record) >> record_line_shift is h's line, 64 bits
+///   hits    if the word at record is h's word, 64 bits
 ///   then    *uses += 1, *fetches += 1, word at record + record_stamp = *uses
 /// ```
 ///
@@ -35,10 +35,9 @@ pub struct Layout {
     pub bytes: usize,
     pub stamp: usize,
     pub hint_slot: usize,
-    pub hint_line: usize,
+    pub hint_word: usize,
     /// A power of two.
     pub record_bytes: u64,
-    pub record_line_shift: u32,
     pub record_stamp: usize,
 }
 

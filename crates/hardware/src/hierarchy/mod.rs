@@ -58,6 +58,8 @@ const PORT_SLOTS: usize = 4096;
 pub struct Core {
     /// Instruction cache.
     pub l1i: Cache,
+    /// How often it was emptied, as far as that is counted: lines that came before may have had other bytes.
+    pub(crate) code_generation: u32,
     /// Data cache.
     pub l1d: Cache,
     /// By its slots, where the L2 has the same line.
@@ -162,6 +164,7 @@ impl Hardware {
                 let slots = l1d.sets() * l1d.ways();
                 Core {
                     l1i: private(&specification.l1i),
+                    code_generation: 0,
                     hart,
                     group: hart / specification.l2.harts,
                     lookaside: Lookaside::new(slots),
@@ -458,7 +461,7 @@ impl Hardware {
         let slot = core.l1i.victim(line);
         core.evict_l1i(group, slot);
         let l1i = &mut core.l1i;
-        l1i.set_word(slot, Word::new(line, State::Shared, false, Version::NONE));
+        l1i.set_word(slot, Word::code(line, core.code_generation));
         *l1i.data_mut(slot) = *group.l2.data(granted.slot);
         l1i.touch(slot);
         if self.memory.draws() {

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::cache::{Slot, State, Word};
+use crate::cache::{GENERATIONS, Slot, State, Word};
 use crate::hierarchy::Hardware;
 use crate::line::{LineNumber, Version, line_of};
 use crate::policy::CrossVersionStore;
@@ -40,6 +40,19 @@ impl Hardware {
         let (core, group) = self.core_and_group(hart);
         for slot in 0..core.l1i.sets() * core.l1i.ways() {
             core.evict_l1i(group, Slot(slot as u32));
+        }
+        core.code_generation = u32::min(core.code_generation + 1, GENERATIONS - 1);
+    }
+
+    /// What a slot of a hart's L1I has as long as its bytes are those that it has now; what it never has,
+    /// where that cannot be told any more.
+    #[inline]
+    pub fn code_word(&self, hart: usize, slot: Slot) -> Word {
+        let core = &self.cores[hart];
+        if core.code_generation < GENERATIONS - 1 {
+            core.l1i.word(slot)
+        } else {
+            Word::default()
         }
     }
 

@@ -19,9 +19,8 @@ pub(super) const HITS: Layout = Layout {
     bytes: Entry::BYTES,
     stamp: Entry::STAMP,
     hint_slot: offset_of!(FetchHint, slot),
-    hint_line: offset_of!(FetchHint, line),
+    hint_word: offset_of!(FetchHint, word),
     record_bytes: Cache::RECORD_BYTES as u64,
-    record_line_shift: Cache::LINE_SHIFT,
     record_stamp: Cache::STAMP,
 };
 

@@ -8,6 +8,7 @@ use perdure_designs::ideal::Ideal;
 use perdure_designs::nvoverlay::Nvoverlay;
 use perdure_designs::picl::Picl;
 use perdure_designs::software_logging::SoftwareLogging;
+use perdure_riscv::fast::Pace;
 use serde_json::json;
 
 use crate::common::{self, Directory, SMALL, compile, cut, request, run, with};
@@ -31,6 +32,8 @@ fn compare<D: Design>(program: &str, core: &str, harts: usize) {
     let plain = end_of::<D, Engines>(&prepared, Engine::Plain, WHOLE);
     let fast = end_of::<D, Engines>(&prepared, Engine::Fast, WHOLE);
     assert_eq!(fast, plain, "{}, {core}: the fast engine", D::NAME);
+    let compiled = end_of::<D, Engines>(&prepared, Engine::Compiled(Pace::EAGER), WHOLE);
+    assert_eq!(compiled, plain, "{}, {core}: compiled", D::NAME);
     for seed in crate::rigs::seeds(1) {
         let paused = end_of::<D, Either>(&prepared, seed, 5_077);
         assert_eq!(paused, plain, "{}, {core}: paused, seed {seed}", D::NAME);
@@ -62,6 +65,11 @@ fn agrees_and_comes_back(guest: &str) {
 #[test]
 fn flushes_and_fences_take_the_same_time_in_both_engines_on_every_core() {
     agrees_and_comes_back("primitives");
+}
+
+#[test]
+fn code_that_changes_in_place_is_what_it_was_changed_to() {
+    agrees_and_comes_back("rewrites");
 }
 
 #[test]

@@ -33,7 +33,7 @@ const EMPTY: Entry = Entry {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 pub struct Hint {
-    line: u64,
+    word: u64,
     slot: u32,
 }
 
@@ -46,9 +46,8 @@ const LAYOUT: Layout = Layout {
     bytes: offset_of!(Entry, bytes),
     stamp: offset_of!(Entry, stamp),
     hint_slot: offset_of!(Hint, slot),
-    hint_line: offset_of!(Hint, line),
+    hint_word: offset_of!(Hint, word),
     record_bytes: 16,
-    record_line_shift: 24,
     record_stamp: 8,
 };
 
@@ -70,6 +69,8 @@ pub struct Hitting {
     entries: Box<[Entry; ENTRIES]>,
     left: Box<Left>,
     code: Vec<[u8; LINE as usize]>,
+    /// How often the instruction cache was emptied.
+    generation: u64,
     pub limit: Box<u64>,
     reservation: Option<u64>,
 }
@@ -95,6 +96,7 @@ impl Hitting {
                 misses: 0,
             }),
             code: vec![[0; LINE as usize]; LINES_FETCHED],
+            generation: 0,
             limit: Box::new(limit),
             reservation: None,
         }
@@ -170,9 +172,9 @@ impl Hitting {
         Ok((address - BASE) as usize)
     }
 
-    fn fetched(&mut self, slot: usize, line: u64) -> bool {
+    fn fetched(&mut self, slot: usize, word: u64) -> bool {
         let left = &mut *self.left;
-        let hits = left.records[slot][0] >> 24 == line;
+        let hits = left.records[slot][0] == word;
         if hits {
             left.uses += 1;
             left.fetches += 1;
@@ -224,22 +226,23 @@ impl Memory for Hitting {
         }
         let line = pc / LINE;
         let slot = line as usize % LINES_FETCHED;
-        if !self.fetched(slot, line) {
+        let word = line << 24 | self.generation;
+        if !self.fetched(slot, word) {
             let place = (offset & !(LINE - 1)) as usize;
             let bytes = &self.left.bytes[place..place + LINE as usize];
             self.code[slot].copy_from_slice(bytes);
-            self.left.records[slot][0] = line << 24;
-            assert!(self.fetched(slot, line));
+            self.left.records[slot][0] = word;
+            assert!(self.fetched(slot, word));
         }
         let slot32 = slot as u32;
         Ok(FetchedLine {
             bytes: &self.code[slot],
-            hint: Hint { line, slot: slot32 },
+            hint: Hint { word, slot: slot32 },
         })
     }
 
     fn fetch_again(&mut self, _: u64, hint: Hint, _: u64) -> bool {
-        self.fetched(hint.slot as usize, hint.line)
+        self.fetched(hint.slot as usize, hint.word)
     }
 
     fn load_reserved<T: Scalar>(&mut self, address: u64, retired: u64) -> Result<T, Fault> {
@@ -283,6 +286,7 @@ impl Memory for Hitting {
         for record in &mut self.left.records {
             record[0] = NEVER << 24;
         }
+        self.generation += 1;
     }
 
     fn persistence(&mut self, _: u16, _: [u64; 2], _: u64) -> Result<Option<u64>, Fault> {

@@ -204,11 +204,9 @@ impl<'f> Translator<'f> {
             let shift = i64::from(self.layout.record_bytes.ilog2());
             let offset = self.builder.ins().ishl_imm(slot, shift);
             let record = self.builder.ins().iadd(self.records, offset);
-            let line = self.read(self.blocks, hint + self.layout.hint_line);
-            let word = self.read(record, 0);
-            let shift = i64::from(self.layout.record_line_shift);
-            let found = self.builder.ins().ushr_imm(word, shift);
-            let differs = self.builder.ins().icmp(IntCC::NotEqual, found, line);
+            let word = self.read(self.blocks, hint + self.layout.hint_word);
+            let found = self.read(record, 0);
+            let differs = self.builder.ins().icmp(IntCC::NotEqual, found, word);
             let place = *gone.get_or_insert_with(|| self.builder.create_block());
             self.leave_by(differs, place);
             records.push(record);
