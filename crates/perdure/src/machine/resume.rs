@@ -4,10 +4,11 @@
 //! and nothing else; clocks go on from where the old harts stood and never backwards.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use perdure_designs::Design;
-use perdure_hardware::arena::Arena;
+use perdure_designs::{Design, Epochs, EpochsOf};
+use perdure_hardware::arena::{Arena, PAGE_BYTES};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_linux::HostView;
 
@@ -110,9 +111,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             memory: arena,
             behind,
         } = image;
-        let saved_image = arena
-            .slice(layout.kernel.start, saved.record.kernel_bytes as usize)
-            .to_vec();
+        let saved_image = saved_image::<D>(&arena, &layout.kernel, saved.record.kernel_bytes);
         let saved_contexts = (0..harts)
             .map(|hart| {
                 let address = layout.context(hart);
@@ -162,4 +161,16 @@ impl<D: Design, S: Source> Machine<D, S> {
         }
         Ok(machine)
     }
+}
+
+/// The kernel's state as it was saved. Where sharing groups save theirs, each line is held against what lies
+/// there, of earlier, longer states, too.
+fn saved_image<D: Design>(arena: &Arena, region: &Range<u64>, mut bytes: u64) -> Vec<u8> {
+    if D::Epochs::WHOSE == Epochs::ByGroup {
+        let pages = arena.written_pages().take_while(|&page| page < region.end);
+        let ends = pages.map(|page| (page + PAGE_BYTES as u64).min(region.end));
+        let written = ends.last().unwrap_or(0).saturating_sub(region.start);
+        bytes = bytes.max(written);
+    }
+    arena.slice(region.start, bytes as usize).to_vec()
 }

@@ -1,6 +1,6 @@
 //! Epochs by sharing group, end to end: `nvoverlay` on several harts that share their lines.
 
-use crate::common::{cut, with};
+use crate::common::{Directory, compile, cut, with};
 use perdure::api::{self, Unobserved};
 use serde_json::{Value, json};
 
@@ -78,6 +78,18 @@ fn every_cut_is_causal_and_every_resume_ends_alike() {
         assert_eq!(result["resumed"], 30, "{program} {settings:?}");
         assert!(result["coverage"]["cuts_during_recovery"].as_u64().unwrap() > 0);
     }
+}
+
+/// What an earlier, longer state of the kernel has left in memory is known to a later life, too.
+#[test]
+fn a_kernel_s_state_that_shrinks_and_grows_is_saved_in_every_life() {
+    let folder = Directory::new("emptied");
+    let program = compile(&folder, "emptied.c");
+    let settings = ["epoch.stores=100000", "epoch.instructions=50000"];
+    let more = json!({"harts": 1, "cuts": 20, "generations": 3, "resume": "all", "seed": 2});
+    let asked = request(program.to_str().expect("a path"), &settings);
+    let result = cut(&with(asked, more));
+    assert_eq!(result["verified"], 20, "{result}");
 }
 
 #[test]
