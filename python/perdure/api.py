@@ -234,7 +234,9 @@ class Machine:
             seed=seed,
             during_recovery=during_recovery,
             replica=replica,
-            resume=resume or (None if restart or until_cut else "sample"),
+            resume=requests.resumed(
+                resume, generations, None if restart or until_cut else "sample"
+            ),
             **requests.judged(
                 generations, check, check_seconds, restart, then, expect, until_cut=until_cut
             ),

@@ -182,7 +182,8 @@ def difference(result: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(first, Mapping):
         symbol = f" ({first['symbol']})" if first.get("symbol") else ""
         kind = first.get("kind") or "first wrong line"
-        yield f"{kind} at {_address(first.get('address'))}{symbol}"
+        place = first.get("address") or f"physical {_address(first.get('physical_address'))}"
+        yield f"{kind} at {_address(place)}{symbol}"
         for name in () if result.get("explanation") else ("expected", "found"):
             if first.get(name) is not None:
                 yield f"  {name + ':':<10}{first[name]}"

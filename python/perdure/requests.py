@@ -138,6 +138,15 @@ def cuts(at: int | None, number: int | None) -> dict[str, Any]:
     return {"at": at, "cuts": 100 if number is None else number}
 
 
+def resumed(resume: str | None, generations: int | None, always: str | None) -> str | None:
+    """Which cuts a request resumes: what is asked for, or else `always`."""
+    if resume == "none" and generations is not None:
+        raise _core.PerdureError(
+            "`generations` is given, and `resume` is none: nothing goes on that could be cut again"
+        )
+    return resume or always
+
+
 def together(
     program: Command,
     programs: str | Sequence[Command],

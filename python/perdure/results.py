@@ -204,6 +204,7 @@ class Sample:
     nvm_written_bytes_metadata: Bytes
     epochs_ended: int
     persisted_epoch: int
+    nvm_written_bytes_context: Bytes = 0
 
 
 @dataclass(frozen=True)

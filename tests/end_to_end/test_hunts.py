@@ -73,6 +73,16 @@ def test_what_was_printed_before_a_deadlock_leaves(
     assert ended.stderr.startswith("err\n") and "the program is deadlocked" in ended.stderr
 
 
+def test_a_hunt_s_time_is_over_where_the_program_never_ends(
+    compiled: Callable[..., Path], command: Command
+) -> None:
+    program = compiled("int main(void) { for (volatile int i = 0;; i++) { } }")
+    ended = command("hunt", "--minutes", "0.02", "--jobs", "1", "--json", "-", "--", program)
+    assert ended.status == 0, ended.stderr
+    report = json.loads(ended.stdout)
+    assert (report["seeds"], report["found"]) == (0, None)
+
+
 def test_ctrl_c_keeps_what_was_reached(terminal: Terminal, tmp_path: Path) -> None:
     script = Path(sys.executable).with_name("perdure")
     written = tmp_path / "report.json"

@@ -4,7 +4,8 @@
 //! Always true here:
 //! - Nothing is kept unless somebody asked before the first instruction, and nothing of it changes a run.
 //! - Rows come in the order of acceptance. None that comes later is durable before the horizon
-//!   ([`Memory::horizon`]), unless writes are posted.
+//!   ([`Memory::horizon`]): what is dated back, to when it could have been made, is as of the first moment at
+//!   which a cut could find it.
 //! - Laying the rows that are durable by a time over the bytes that there were at the start, in the order of
 //!   their durability and among equals in that of acceptance, gives what the media (and a write queue that
 //!   survives) have then; a row between its begin and its end may be there in part.
@@ -118,7 +119,11 @@ impl Memory {
             return;
         };
         let row = PersistRow {
-            when: [written.accepted, written.start, written.done],
+            when: [
+                written.accepted,
+                written.start.max(horizon + 1),
+                written.done.max(horizon + 1),
+            ],
             module: operation.module,
             address,
             home: operation.home,

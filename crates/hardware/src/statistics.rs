@@ -60,7 +60,7 @@ crate::counters! {
         epochs_committed, "epoch.committed", "epochs", "epochs that ended";
         epochs_forced, "epoch.forced", "epochs", "of these, the ones ended early for output commit";
         epochs_overflowed, "epoch.overflowed", "epochs", "of these, the ones ended early because the design ran out of room";
-        epochs_persisted, "epoch.persisted", "epochs", "epochs announced as persisted";
+        epochs_persisted, "epoch.persisted", "epochs", "epochs announced as persisted (0 where sharing groups have epochs of their own: NVOverlay)";
         epoch_to_persisted_cycles, "epoch.to_persisted", "cycles", "time from an epoch's end to when it was announced as persisted, of all epochs together";
         epoch_to_persisted_longest_cycles, "epoch.to_persisted_longest", "cycles", gauge "the longest of these times";
         epoch_wait_cycles, "epoch.wait", "cycles", "time that the machine stood still because too many epochs were outstanding";

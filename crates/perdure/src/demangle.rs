@@ -15,8 +15,14 @@ pub fn rust(name: &str) -> Option<String> {
 const STRING: &str =
     "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >";
 
+/// What mangled names of C++ begin with: without that, `f` would be `float`.
+const CPP: [&str; 3] = ["_Z", "__Z", "_GLOBAL_"];
+
 /// A name of C++'s, with the types of parameters, without that of the result.
 pub fn cpp(name: &str) -> Option<String> {
+    if !CPP.iter().any(|start| name.starts_with(start)) {
+        return None;
+    }
     let symbol = cpp_demangle::Symbol::new(name).ok()?;
     let options = DemangleOptions::new().no_return_type();
     let name = symbol.demangle_with_options(&options).ok()?;
@@ -47,6 +53,9 @@ mod tests {
             ("_RNvNtCs1234_4list4node4fill", "list::node::fill"),
             ("main.(*list).push", "main.(*list).push"),
             ("fill", "fill"),
+            ("f", "f"),
+            ("St", "St"),
+            ("_GLOBAL__sub_I_main", "_GLOBAL__sub_I_main"),
             ("_Z", "_Z"),
             ("", ""),
         ] {

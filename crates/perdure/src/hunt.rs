@@ -26,7 +26,7 @@ use self::drawn::Drawn;
 use crate::campaign::{self, broken};
 use crate::configuration::no_such_design;
 use crate::error::Error;
-use crate::observer::Observer;
+use crate::observer::{Observer, Timely};
 use crate::parallel;
 use crate::request::{Prepared, Request};
 use crate::verify::Verdict;
@@ -50,7 +50,7 @@ pub struct Hunt {
     pub seeds: Option<u64>,
     /// As many seeds as make so many cuts.
     pub cuts: Option<u64>,
-    /// As many as begin within so much time.
+    /// As many as begin within so much time, and end within twice as much.
     pub seconds: Option<f64>,
     /// Make a failure smaller before it is reported.
     #[serde(default = "yes")]
@@ -335,7 +335,13 @@ impl Hunters<'_> {
 
     /// Draws machines for a seed until the design takes one. `None` if the user stopped it.
     fn try_seed(&self, seed: u64) -> Result<Option<(Request, Seen)>, Error> {
-        let observer = Quiet(self.observer);
+        let quiet = Quiet(self.observer);
+        // On a machine on which the program never ends, neither would the hunt.
+        let longest = self.hunt.seconds.map(|seconds| 2.0 * seconds);
+        let observer = Timely {
+            observer: &quiet,
+            until: longest.map(|seconds| self.started + Duration::from_secs_f64(seconds)),
+        };
         for number in 0..DRAWS {
             let request = self.drawn.request(&self.hunt.request, seed, number);
             match attempt(&request, &observer) {

@@ -15,6 +15,7 @@ struct Sample {
     nvm_written_bytes_data: u64,
     nvm_written_bytes_log: u64,
     nvm_written_bytes_metadata: u64,
+    nvm_written_bytes_context: u64,
     epochs_ended: u64,
     persisted_epoch: u64,
 }
@@ -53,6 +54,7 @@ impl Series {
             nvm_written_bytes_data: statistics.nvm_written_bytes_data,
             nvm_written_bytes_log: statistics.nvm_written_bytes_log,
             nvm_written_bytes_metadata: statistics.nvm_written_bytes_metadata,
+            nvm_written_bytes_context: statistics.nvm_written_bytes_context,
             epochs_ended: statistics.epochs_committed,
             persisted_epoch: machine.announced_epoch(),
         });

@@ -14,12 +14,19 @@ use perdure_hardware::timeline::NotCopied;
 
 use crate::common;
 
-/// Keeps the rows.
-struct Kept(Arc<Mutex<Vec<PersistRow>>>);
+/// Keeps the rows, of which none may be durable before the horizon at which the last ones came.
+struct Kept {
+    rows: Arc<Mutex<Vec<PersistRow>>>,
+    horizon: u64,
+}
 
 impl RowSink for Kept {
-    fn take(&mut self, rows: &mut Vec<PersistRow>, _: u64) {
-        self.0.lock().unwrap().append(rows);
+    fn take(&mut self, rows: &mut Vec<PersistRow>, horizon: u64) {
+        for row in rows.iter() {
+            assert!(row.when[2] >= self.horizon, "{row:?}, {}", self.horizon);
+        }
+        self.horizon = horizon;
+        self.rows.lock().unwrap().append(rows);
     }
 }
 
@@ -48,7 +55,11 @@ impl Visitor for Replayed<'_> {
             Machine::<D>::boot(configuration, workload, prepared.engine, None).unwrap();
         let image = machine.hardware.memory.arena.clone();
         let rows = Arc::new(Mutex::new(Vec::new()));
-        let order = PersistOrder::new(Box::new(Kept(Arc::clone(&rows))));
+        let sink = Kept {
+            rows: Arc::clone(&rows),
+            horizon: 0,
+        };
+        let order = PersistOrder::new(Box::new(sink));
         machine.hardware.memory.persist_order = NotCopied(Some(Box::new(order)));
         let mut random = Random::new(seed);
         let (mut at, mut cuts) = (0, 0);
@@ -103,6 +114,8 @@ fn replaying_the_rows_gives_what_a_cut_finds() {
         ("picl", None),
         ("journaling", None),
         ("shadow-paging", None),
+        ("hardware-shadow", None),
+        ("thynvm", None),
         ("picl", Some("persistence.domain=adr")),
     ] {
         let mut asked = common::request(design, "@exerciser:3000:64:300:2");
