@@ -2,6 +2,7 @@
 
 use super::names::{
     AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, DESCRIPTOR_LINKS, own_descriptor,
+    own_link,
 };
 use super::{Answer, Call};
 use crate::errno::Errno;
@@ -322,8 +323,8 @@ pub(crate) fn readlinkat(call: &mut Call) -> Answer {
         return Err(Errno::EINVAL.into());
     }
     let path = call.string(path)?;
-    let target = if let Some(number) = own_descriptor(call, &path) {
-        call.file(number).map_err(|_| Errno::ENOENT)?.path.clone()
+    let target = if let Some(target) = own_link(call, directory, &path)? {
+        target
     } else {
         let place = call.walk(directory, &path, false)?;
         if let Some(link) = place.descriptor {
@@ -338,8 +339,7 @@ pub(crate) fn readlinkat(call: &mut Call) -> Answer {
                 open: &call.kernel.open,
                 resolve: 0,
             };
-            let files = &call.kernel.files;
-            let target = files.link_target(inode, viewer, place.subject)?;
+            let target = (call.kernel.files).link_target(inode, viewer, place.subject)?;
             target.ok_or(Errno::EINVAL)?
         }
     };

@@ -3,14 +3,14 @@
 //! Always true: there is one device and one user, and nothing of the host shows but names, sizes and
 //! bytes.
 
-use super::names::{AT_FDCWD, DESCRIPTOR_LINKS, Named};
+use super::names::{AT_FDCWD, AT_HOW, AT_SYMLINK_NOFOLLOW, DESCRIPTOR_LINKS, Named, check_flags};
 use super::{Answer, Call, put, put_half};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::PAGE_BYTES;
 use crate::process::{ProcessId, USER_ID};
 use crate::vfs::descriptor::Object;
-use crate::vfs::inode::{Device, InodeId, Node, S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK};
+use crate::vfs::inode::{Device, InodeId, Node, S_IFIFO, S_IFLNK, S_IFMT, S_IFREG, S_IFSOCK};
 
 /// The device number of every file.
 const DEVICE_NUMBER: u64 = 0x801;
@@ -150,8 +150,23 @@ impl Metadata {
 }
 
 fn metadata_at(call: &mut Call, directory: u64, path: u64, flags: u64) -> Result<Metadata, Errno> {
+    const AT_NO_AUTOMOUNT: u64 = 0x800;
+    const AT_STATX_SYNC_TYPE: u64 = 0x6000;
+    check_flags(flags, AT_HOW | AT_NO_AUTOMOUNT | AT_STATX_SYNC_TYPE)?;
     match call.find_with_flags(directory, path, flags)? {
-        Named::Inode(inode) => call.kernel.metadata(inode),
+        Named::Inode(inode) => {
+            let mut metadata = call.kernel.metadata(inode)?;
+            let node = &call.kernel.files.inode(inode)?.node;
+            // Whoever does not follow `/dev/stdin` sees that it is a link.
+            if flags & AT_SYMLINK_NOFOLLOW != 0
+                && metadata.mode & S_IFMT == S_IFIFO
+                && matches!(node, Node::Device(_))
+            {
+                metadata.mode = S_IFLNK | 0o777;
+                metadata.size = "/proc/self/fd/0".len() as u64;
+            }
+            Ok(metadata)
+        }
         Named::Descriptor(number) => call.kernel.metadata_of_descriptor(call.process, number),
         Named::Link(number) => Ok(call.kernel.metadata_of_link(number)),
     }

@@ -168,8 +168,47 @@ pub(crate) enum Named {
     Link(u32),
 }
 
+/// The flags of calls that take a path and `flags` for nothing else but how it is followed.
+pub(crate) const AT_HOW: u64 = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;
+
+/// Fails if there are flags that are not among these.
+pub(crate) fn check_flags(flags: u64, known: u64) -> Result<(), Errno> {
+    if flags as u32 & !(known as u32) == 0 {
+        Ok(())
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+/// Links to the descriptors of whoever looks, in the order of their numbers.
+const STREAMS: [&str; 3] = ["/dev/stdin", "/dev/stdout", "/dev/stderr"];
+
+/// Where a link says that it leads, if its path stands for a descriptor of the caller's.
+pub(crate) fn own_link(call: &Call, directory: u64, path: &str) -> Result<Option<String>, Errno> {
+    if let Some(number) = STREAMS.iter().position(|name| *name == path) {
+        return Ok(Some(format!("/proc/self/fd/{number}")));
+    }
+    if path.is_empty() {
+        let link = call.file(directory)?.inode().ok_or(Errno::ENOENT)?;
+        return match &call.kernel.files.inode(link)?.node {
+            Node::Link(target) => Ok(Some(target.clone())),
+            _ => Err(Errno::ENOENT),
+        };
+    }
+    match own_descriptor(call, path) {
+        Some(number) => match call.file(number) {
+            Ok(file) => Ok(Some(file.path.clone())),
+            Err(_) => Err(Errno::ENOENT),
+        },
+        None => Ok(None),
+    }
+}
+
 /// The caller's descriptor that a path like `/proc/self/fd/3` names.
 pub(crate) fn own_descriptor(call: &Call, path: &str) -> Option<u64> {
+    if let Some(number) = STREAMS.iter().position(|name| *name == path) {
+        return Some(number as u64);
+    }
     let by_name = ["/proc/self/fd/", "/dev/fd/"]
         .iter()
         .find_map(|prefix| path.strip_prefix(prefix));

@@ -6,12 +6,13 @@
 use super::names::own_descriptor;
 use super::{Answer, Call, Stop, pipes, terminals};
 use crate::errno::Errno;
+use crate::machine::ThreadId;
 use crate::vfs::descriptor::{
     Descriptor, Lock, O_ACCMODE, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH,
     O_TMPFILE, O_TRUNC, Object, OpenFile,
 };
 use crate::vfs::inode::{Device, FileNode, InodeId, Node};
-use crate::vfs::path::{BENEATH, IN_ROOT, Place};
+use crate::vfs::path::{BENEATH, IN_ROOT, Place, thread_of};
 use crate::vfs::watch::{IN_CREATE, IN_MODIFY, IN_OPEN};
 
 /// `openat`.
@@ -85,7 +86,7 @@ fn open_within(
         let path = named(call, &place);
         call.kernel.notify_file(inode, &path, IN_MODIFY);
     }
-    let number = open_inode(call, inode, flags, &place)?;
+    let number = open_inode(call, inode, flags, (&place, thread_of(&path)))?;
     if flags & O_PATH == 0 {
         super::transfer::notify(call, number, IN_OPEN)?;
     }
@@ -147,14 +148,25 @@ fn open_without_name(call: &mut Call, directory: u64, path: &str, flags: u32, mo
     })
 }
 
-fn open_inode(call: &mut Call, inode: InodeId, flags: u32, place: &Place) -> Answer {
+/// Opens what is at a place; of `/proc`, what is about that thread, or else about the process.
+fn open_inode(
+    call: &mut Call,
+    inode: InodeId,
+    flags: u32,
+    (place, thread): (&Place, Option<ThreadId>),
+) -> Answer {
     let text = match &call.kernel.files.inode(inode)?.node {
         Node::Report(report) => {
             let subject = place.subject.unwrap_or(call.process);
             if call.kernel.processes.get(subject).is_none() {
                 return Err(Errno::ESRCH.into());
             }
-            let text = call.kernel.report(*report, subject, call.machine);
+            let is_own = |id: ThreadId| call.kernel.process_of(id) == subject;
+            if thread.is_some_and(|id| !call.kernel.threads.contains_key(&id) || !is_own(id)) {
+                return Err(Errno::ENOENT.into());
+            }
+            let about = (subject, thread);
+            let text = call.kernel.report(*report, about, call.machine);
             Some(text.into_bytes())
         }
         Node::Fixed(text) => Some(text.clone().into_bytes()),
@@ -212,6 +224,9 @@ fn open_descriptor(call: &mut Call, number: u64, flags: u32) -> Result<Option<u6
                 terminals::open_slave(call, terminal, flags)
             };
             return opened.map(Some);
+        }
+        if flags & O_TRUNC != 0 && flags & O_PATH == 0 && call.kernel.files.file(inode).is_ok() {
+            call.kernel.truncate_file(call.machine, inode, 0)?;
         }
         let mut copy = file;
         copy.flags = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC);

@@ -2,11 +2,11 @@
 //!
 //! Always true: everything belongs to the one user, whose part of the mode is what counts.
 
-use super::names::{Named, notify_changed};
+use super::names::{AT_HOW, Named, check_flags, notify_changed};
 use super::{Answer, Call};
 use crate::errno::Errno;
 use crate::process::USER_ID;
-use crate::vfs::inode::{InodeId, Node};
+use crate::vfs::inode::{InodeId, Node, S_IFLNK};
 use crate::vfs::watch::{IN_ACCESS, IN_ATTRIB, IN_MODIFY};
 
 fn change_mode(call: &mut Call, inode: InodeId, mode: u64) -> Answer {
@@ -38,6 +38,24 @@ pub(crate) fn fchmodat(call: &mut Call) -> Answer {
     change_mode(call, inode, mode)
 }
 
+/// `fchmodat2`: a link has no permissions of its own.
+pub(crate) fn fchmodat2(call: &mut Call) -> Answer {
+    let [directory, path, mode, flags, ..] = call.arguments;
+    check_flags(flags, AT_HOW)?;
+    let inode = match call.find_with_flags(directory, path, flags)? {
+        Named::Inode(inode) => inode,
+        Named::Descriptor(number) => match call.file(number)?.inode() {
+            Some(inode) => inode,
+            None => return Ok(0),
+        },
+        Named::Link(_) => return Err(Errno::EOPNOTSUPP.into()),
+    };
+    match call.kernel.files.inode(inode)?.type_bits() {
+        S_IFLNK => Err(Errno::EOPNOTSUPP.into()),
+        _ => change_mode(call, inode, mode),
+    }
+}
+
 /// Everything belongs to the one user and stays so.
 fn check_owner(user: u64, group: u64) -> Answer {
     let own = |id: u64| id as u32 == USER_ID || id as u32 == u32::MAX;
@@ -58,6 +76,7 @@ pub(crate) fn fchown(call: &mut Call) -> Answer {
 /// `fchownat`.
 pub(crate) fn fchownat(call: &mut Call) -> Answer {
     let [directory, path, user, group, flags, _] = call.arguments;
+    check_flags(flags, AT_HOW)?;
     call.find_with_flags(directory, path, flags)?;
     check_owner(user, group)
 }
@@ -67,6 +86,7 @@ pub(crate) fn utimensat(call: &mut Call) -> Answer {
     const UTIME_NOW: u64 = 0x3fff_ffff;
     const UTIME_OMIT: u64 = 0x3fff_fffe;
     let [directory, path, times, flags, ..] = call.arguments;
+    check_flags(flags, AT_HOW)?;
     let inode = if path == 0 {
         call.file(directory)?.inode().ok_or(Errno::EINVAL)?
     } else {
@@ -109,7 +129,9 @@ pub(crate) fn faccessat(call: &mut Call) -> Answer {
 
 /// `faccessat2`.
 pub(crate) fn faccessat2(call: &mut Call) -> Answer {
+    const AT_EACCESS: u64 = 0x200;
     let [directory, path, mode, flags, ..] = call.arguments;
+    check_flags(flags, AT_HOW | AT_EACCESS)?;
     access(call, directory, path, mode, flags)
 }
 

@@ -351,7 +351,7 @@ const TABLE: &[Row] = &[
     (449, "futex_waitv", Some(futexes::futex_waitv)),
     (450, "set_mempolicy_home_node", None),
     (451, "cachestat", None),
-    (452, "fchmodat2", Some(permissions::fchmodat)),
+    (452, "fchmodat2", Some(permissions::fchmodat2)),
     (453, "map_shadow_stack", None),
     (454, "futex_wake", None),
     (455, "futex_wait", None),

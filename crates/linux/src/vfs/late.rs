@@ -20,7 +20,7 @@ enum Says {
 
 /// A directory that is there from the start, what is made in it, and what that says. The directories
 /// between are made, too.
-const LATE: [(&str, &str, Says); 35] = [
+const LATE: [(&str, &str, Says); 40] = [
     ("/proc/1", "fdinfo", Says::Directory),
     ("/proc/1", "cwd", Says::Link(ProcessLink::Directory)),
     ("/proc/1", "io", Says::Report(Report::Transfers)),
@@ -32,6 +32,11 @@ const LATE: [(&str, &str, Says); 35] = [
         "smaps_rollup",
         Says::Report(Report::MapsTogether),
     ),
+    (THREAD, "cmdline", Says::Report(Report::CommandLine)),
+    (THREAD, "comm", Says::Report(Report::Name)),
+    (THREAD, "environ", Says::Report(Report::Environment)),
+    (THREAD, "stat", Says::Report(Report::Stat)),
+    (THREAD, "statm", Says::Report(Report::Statm)),
     ("/proc", "cmdline", Says::Text("\n")),
     ("/proc", "diskstats", Says::Text("")),
     ("/proc", "sysvipc/msg", Says::Report(Report::Queues)),
@@ -65,6 +70,7 @@ const LATE: [(&str, &str, Says); 35] = [
     (SYSTEM, "node/online", Says::Text("0\n")),
     (SYSTEM, "node/possible", Says::Text("0\n")),
 ];
+const THREAD: &str = "/proc/1/task/1";
 const KERNEL: &str = "/proc/sys/kernel";
 const SYSTEM: &str = "/sys/devices/system";
 

@@ -66,6 +66,13 @@ pub(crate) fn subject_of(path: &str) -> Option<ProcessId> {
     number.parse().ok().map(ProcessId)
 }
 
+/// The thread whose directory in `/proc/PID/task` a path leads through.
+pub(crate) fn thread_of(path: &str) -> Option<ThreadId> {
+    let (_, task) = path.strip_prefix("/proc/")?.split_once('/')?;
+    let (number, _) = task.strip_prefix("task/")?.split_once('/')?;
+    number.parse().ok().map(ThreadId)
+}
+
 /// A link below `/proc/PID/fd`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DescriptorLink {

@@ -7,9 +7,10 @@ use super::inode::Report;
 use crate::address_space::{Backing, Mapping, Purpose, SPACE_END};
 use crate::kernel::Kernel;
 use crate::limits::UNLIMITED;
-use crate::machine::{Machine, PAGE_BYTES};
+use crate::machine::{Machine, PAGE_BYTES, ThreadId};
 use crate::page_table::{EXECUTE, READ, VALID, WRITE, frame_of};
 use crate::process::{Process, ProcessId, USER_ID};
+use crate::thread::{Thread, ThreadState};
 
 /// What of mappings is in memory.
 #[derive(Clone, Copy, Default)]
@@ -52,17 +53,22 @@ const TICK_NS: u64 = 10_000_000;
 
 impl Kernel {
     /// The text of a report as it is now; of a live process, where it is about one.
-    pub(crate) fn report(&self, report: Report, about: ProcessId, machine: &dyn Machine) -> String {
+    pub(crate) fn report(
+        &self,
+        report: Report,
+        (about, thread): (ProcessId, Option<ThreadId>),
+        machine: &dyn Machine,
+    ) -> String {
         let process = &self.processes[about];
         match report {
             Report::Maps => self.maps(process),
-            Report::Status => self.status(process),
+            Report::Status => self.status(process, thread),
             Report::CommandLine => lossy(&process.command_line),
             Report::Environment => lossy(&process.environment),
             Report::Auxiliary => lossy(&process.auxiliary),
-            Report::Stat => self.process_stat(process, machine),
+            Report::Stat => self.process_stat(process, thread, machine),
             Report::Statm => self.statm(process),
-            Report::Name => format!("{}\n", self.main_name(process)),
+            Report::Name => format!("{}\n", self.name_of(process, thread)),
             Report::Limits => limits(process),
             Report::Mounts => self.mounts(),
             Report::ProcessorInfo => self.processor_info(),
@@ -97,11 +103,24 @@ impl Kernel {
         }
     }
 
-    fn main_name(&self, process: &Process) -> &str {
-        self.threads
-            .values()
-            .find(|thread| thread.process == process.id)
-            .map_or("", |thread| thread.name.as_str())
+    /// A thread of a process, or its first one.
+    fn thread_of(&self, process: &Process, thread: Option<ThreadId>) -> Option<&Thread> {
+        let mut own = (self.threads.values()).filter(|thread| thread.process == process.id);
+        own.find(|own| thread.is_none_or(|thread| own.id == thread))
+    }
+
+    fn name_of(&self, process: &Process, thread: Option<ThreadId>) -> &str {
+        let thread = self.thread_of(process, thread);
+        thread.map_or("", |thread| thread.name.as_str())
+    }
+
+    /// What a thread does, by its letter first.
+    fn state_of(&self, process: &Process, thread: Option<ThreadId>) -> &str {
+        match self.thread_of(process, thread).map(|thread| &thread.state) {
+            _ if self.is_stopped(process.id) => "T (stopped)",
+            Some(ThreadState::Blocked { .. }) => "S (sleeping)",
+            _ => "R (running)",
+        }
     }
 
     fn resident_pages(&self, process: &Process) -> u64 {
@@ -265,25 +284,22 @@ impl Kernel {
         )
     }
 
-    fn status(&self, process: &Process) -> String {
+    fn status(&self, process: &Process, thread: Option<ThreadId>) -> String {
         let total = self.spaces[process.space].mapped_bytes() / 1024;
         let locked = self.spaces[process.space].locked_bytes(&(0..SPACE_END)) / 1024;
         let resident = self.resident_pages(process) * PAGE_BYTES / 1024;
         format!(
             "Name:\t{name}\nUmask:\t{umask:04o}\nState:\t{state}\nTgid:\t{id}\nNgid:\t0\n\
-             Pid:\t{id}\nPPid:\t{parent}\nTracerPid:\t0\nUid:\t{user}\t{user}\t{user}\t{user}\n\
+             Pid:\t{own}\nPPid:\t{parent}\nTracerPid:\t0\nUid:\t{user}\t{user}\t{user}\t{user}\n\
              Gid:\t{user}\t{user}\t{user}\t{user}\nFDSize:\t64\nGroups:\t\n\
              VmPeak:\t{total:8} kB\nVmSize:\t{total:8} kB\nVmLck:\t{locked:8} kB\n\
              VmHWM:\t{resident:8} kB\nVmRSS:\t{resident:8} kB\nThreads:\t{threads}\n\
              Cpus_allowed:\t{allowed:x}\nCpus_allowed_list:\t{list}\n",
-            name = self.main_name(process),
-            state = if self.is_stopped(process.id) {
-                "T (stopped)"
-            } else {
-                "R (running)"
-            },
+            name = self.name_of(process, thread),
+            state = self.state_of(process, thread),
             umask = process.umask,
             id = process.id.0,
+            own = thread.map_or(process.id.0, |thread| thread.0),
             parent = process.parent.map_or(0, |parent| parent.0),
             user = USER_ID,
             threads = self.threads_of(process.id).len(),
@@ -292,9 +308,17 @@ impl Kernel {
         )
     }
 
-    fn process_stat(&self, process: &Process, machine: &dyn Machine) -> String {
+    fn process_stat(
+        &self,
+        process: &Process,
+        thread: Option<ThreadId>,
+        machine: &dyn Machine,
+    ) -> String {
         let ticks = |retired| machine.duration_ns(retired) / TICK_NS;
-        let own = ticks(self.usage(process, machine).retired);
+        let own = match thread.and_then(|_| self.thread_of(process, thread)) {
+            Some(thread) => ticks(thread.retired_by_now(machine)),
+            None => ticks(self.usage(process, machine).retired),
+        };
         let children = ticks(process.children.retired);
         let started = process.started_ns / TICK_NS;
         let size = self.spaces[process.space].mapped_bytes();
@@ -307,16 +331,12 @@ impl Kernel {
             "{id} ({name}) {state} {parent} {group} {session} {terminal} {foreground} 4194304 {faults} 0 0 0 {own} 0 {children} 0 20 0 {threads} 0 \
              {started} {size} {resident} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 \
              0 0 0 0\n",
-            id = process.id.0,
+            id = thread.map_or(process.id.0, |thread| thread.0),
             parent = process.parent.map_or(0, |parent| parent.0),
-            state = if self.is_stopped(process.id) {
-                'T'
-            } else {
-                'R'
-            },
+            state = &self.state_of(process, thread)[..1],
             group = process.group,
             session = process.session,
-            name = self.main_name(process),
+            name = self.name_of(process, thread),
             faults = self.spaces[process.space].page_faults,
             threads = self.threads_of(process.id).len(),
         )

@@ -170,6 +170,93 @@ static void devices_and_streams_give(void)
     close(listener), close(client), close(server);
 }
 
+static const char *seen_at(const char *path)
+{
+    static char text[64];
+    int file = open(path, O_RDONLY);
+    ssize_t length = file < 0 ? -1 : read(file, text, sizeof text - 1);
+    text[length < 0 ? 0 : length] = 0;
+    close(file);
+    return length < 0 ? "fails" : text;
+}
+
+/* /dev/stdin and its like are the descriptors of whoever opens them. */
+static void streams_are_one_s_own(void)
+{
+    int ends[2], kept[2] = {dup(0), dup(1)};
+    char text[64] = "";
+    struct stat found;
+    file_with("input", "from a file\n");
+    int input = open("input", O_RDONLY), output = open("output", O_CREAT | O_RDWR, 0644);
+    dup2(input, 0);
+    printf("%s", seen_at("/dev/stdin"));
+    if (pipe(ends) || write(ends[1], "from a pipe\n", 12) != 12) exit(2);
+    dup2(ends[0], 0);
+    printf("%s", seen_at("/dev/stdin"));
+    fflush(stdout);
+    dup2(output, 1);
+    int again = open("/dev/stdout", O_WRONLY);
+    int written = again >= 0 && write(again, "to a file", 9) == 9;
+    dup2(kept[0], 0), dup2(kept[1], 1);
+    FACT(written && pread(output, text, 9, 0) == 9);
+    puts(text);
+    CALL(readlink("/dev/stdin", text, sizeof text));
+    CALL(lstat("/dev/stderr", &found));
+    FACT(S_ISLNK(found.st_mode) && found.st_size == 15);
+    close(input), close(output), close(again), close(ends[0]), close(ends[1]);
+    close(kept[0]), close(kept[1]);
+}
+
+/* Links are not followed where that is not wanted, and flags that nobody knows are refused. */
+static void links_are_not_followed(void)
+{
+    enum { NOT_FOLLOWED = AT_SYMLINK_NOFOLLOW, UNKNOWN = 0x8000, FCHMODAT2 = 452 };
+    struct stat found;
+    char text[16] = "";
+    file_with("target", "");
+    if (chmod("target", 0600) || symlink("target", "link")) exit(2);
+    CALL(syscall(FCHMODAT2, AT_FDCWD, "link", 0777, NOT_FOLLOWED));
+    CALL(syscall(FCHMODAT2, AT_FDCWD, "link", 0640, 0));
+    CALL(syscall(FCHMODAT2, AT_FDCWD, "target", 0600, UNKNOWN));
+    CALL(stat("target", &found));
+    FACT(found.st_mode & 0777);
+    CALL(fchownat(AT_FDCWD, "target", -1, -1, UNKNOWN));
+    CALL(utimensat(AT_FDCWD, "target", NULL, UNKNOWN));
+    CALL(syscall(SYS_newfstatat, AT_FDCWD, "target", &found, UNKNOWN));
+    int link = open("link", O_PATH | O_NOFOLLOW), target = open("target", O_PATH);
+    CALL(readlinkat(link, "", text, sizeof text));
+    puts(text);
+    CALL(readlinkat(target, "", text, sizeof text));
+    CALL(syscall(FCHMODAT2, target, "", 0604, AT_EMPTY_PATH));
+    CALL(stat("target", &found));
+    FACT(found.st_mode & 0777);
+    close(link), close(target);
+}
+
+/* A process that waits sleeps, and a thread has files of its own. */
+static void waiting_is_seen(void)
+{
+    char path[64], name[64], text[256];
+    pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    usleep(50000);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", child, child);
+    snprintf(name, sizeof name, "%d (corners", child);
+    int file = open(path, O_RDONLY);
+    ssize_t length = read(file, text, sizeof text - 1);
+    text[length < 0 ? 0 : length] = 0;
+    FACT(strncmp(text, name, strlen(name)) == 0);
+    FACT(strstr(text, ") S ") != NULL);
+    snprintf(path, sizeof path, "/proc/%d/task/1/stat", child);
+    CALL(open(path, O_RDONLY));
+    kill(child, SIGKILL);
+    wait(NULL);
+    close(file);
+}
+
 /* Who has opened a file to read it cannot come to write it through its memory. */
 static void memory_stays_as_it_was_opened(void)
 {
@@ -313,6 +400,9 @@ int main(void)
     pipes_do_not_wait();
     files_are_copied();
     devices_and_streams_give();
+    streams_are_one_s_own();
+    links_are_not_followed();
+    waiting_is_seen();
     memory_stays_as_it_was_opened();
     programs_are_not_written();
     instances_are_watched();
