@@ -83,6 +83,11 @@ def test_a_hunt_s_time_is_over_where_the_program_never_ends(
     assert (report["seeds"], report["found"]) == (0, None)
 
 
+def test_a_hunt_may_have_all_the_time_that_there_is(command: Command) -> None:
+    ended = command("hunt", "--minutes", "1e300", "--cuts", "1", "--jobs", "1")
+    assert ended.status == 0, ended.stderr
+
+
 def test_ctrl_c_keeps_what_was_reached(terminal: Terminal, tmp_path: Path) -> None:
     script = Path(sys.executable).with_name("perdure")
     written = tmp_path / "report.json"

@@ -320,11 +320,16 @@ impl Hunters<'_> {
     }
 
     fn goes_on(&self) -> bool {
-        let in_time = (self.hunt.seconds)
-            .is_none_or(|seconds| self.started.elapsed() < Duration::from_secs_f64(seconds));
+        let in_time = self.after(1.0).is_none_or(|end| Instant::now() < end);
         let done = self.lock();
         let cuts: u64 = done.values().map(|(_, seen)| seen.cuts).sum();
         in_time && self.hunt.cuts.is_none_or(|most| cuts < most) && !self.observer.interrupted()
+    }
+
+    /// When so many times as long is over as was given, if that ever is.
+    fn after(&self, times: f64) -> Option<Instant> {
+        let given = Duration::try_from_secs_f64(times * self.hunt.seconds?).ok()?;
+        self.started.checked_add(given)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, (Request, Seen)>> {
@@ -337,10 +342,9 @@ impl Hunters<'_> {
     fn try_seed(&self, seed: u64) -> Result<Option<(Request, Seen)>, Error> {
         let quiet = Quiet(self.observer);
         // On a machine on which the program never ends, neither would the hunt.
-        let longest = self.hunt.seconds.map(|seconds| 2.0 * seconds);
         let observer = Timely {
             observer: &quiet,
-            until: longest.map(|seconds| self.started + Duration::from_secs_f64(seconds)),
+            until: self.after(2.0),
         };
         for number in 0..DRAWS {
             let request = self.drawn.request(&self.hunt.request, seed, number);

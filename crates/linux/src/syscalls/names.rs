@@ -183,9 +183,15 @@ pub(crate) fn check_flags(flags: u64, known: u64) -> Result<(), Errno> {
 /// Links to the descriptors of whoever looks, in the order of their numbers.
 const STREAMS: [&str; 3] = ["/dev/stdin", "/dev/stdout", "/dev/stderr"];
 
+/// The descriptor that one of these leads to.
+fn stream_of(path: &str) -> Option<u64> {
+    let number = STREAMS.iter().position(|name| *name == path)?;
+    Some(number as u64)
+}
+
 /// Where a link says that it leads, if its path stands for a descriptor of the caller's.
 pub(crate) fn own_link(call: &Call, directory: u64, path: &str) -> Result<Option<String>, Errno> {
-    if let Some(number) = STREAMS.iter().position(|name| *name == path) {
+    if let Some(number) = stream_of(path) {
         return Ok(Some(format!("/proc/self/fd/{number}")));
     }
     if path.is_empty() {
@@ -206,8 +212,8 @@ pub(crate) fn own_link(call: &Call, directory: u64, path: &str) -> Result<Option
 
 /// The caller's descriptor that a path like `/proc/self/fd/3` names.
 pub(crate) fn own_descriptor(call: &Call, path: &str) -> Option<u64> {
-    if let Some(number) = STREAMS.iter().position(|name| *name == path) {
-        return Some(number as u64);
+    if let Some(number) = stream_of(path) {
+        return Some(number);
     }
     let by_name = ["/proc/self/fd/", "/dev/fd/"]
         .iter()

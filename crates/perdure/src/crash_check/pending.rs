@@ -387,7 +387,7 @@ impl Pending {
         let is_durable_at_once = self.model.is_durable_at_once(flush);
         let Some(history) = self.lines.get(&line) else {
             if !is_durable_at_once {
-                self.is_early(line, at.thread, at.retired);
+                self.came_early(line, at.thread, at.retired);
             }
             return;
         };
@@ -437,7 +437,7 @@ impl Pending {
         for (line, flush) in done {
             self.make_durable(line, flush.until, at, durable);
             if self.lines.contains_key(&line) {
-                self.is_early(line, at.thread, flush.retired);
+                self.came_early(line, at.thread, flush.retired);
             }
         }
         self.early.retain(|line, flushes| {
@@ -454,7 +454,7 @@ impl Pending {
     }
 
     /// A thread has flushed a line, too early for what is stored there from now on.
-    fn is_early(&mut self, line: u64, thread: ThreadId, retired: u64) {
+    fn came_early(&mut self, line: u64, thread: ThreadId, retired: u64) {
         let early = self.early.entry(line).or_default();
         early.retain(|flush| flush.thread != thread || flush.until.is_some());
         early.push(Early {
