@@ -10,7 +10,7 @@ use crate::kernel::Kernel;
 use crate::machine::PAGE_BYTES;
 use crate::process::{ProcessId, USER_ID};
 use crate::vfs::descriptor::Object;
-use crate::vfs::inode::{Device, InodeId, Node, S_IFIFO, S_IFLNK, S_IFMT, S_IFREG, S_IFSOCK};
+use crate::vfs::inode::{Device, InodeId, Node, S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK};
 
 /// The device number of every file.
 const DEVICE_NUMBER: u64 = 0x801;
@@ -156,12 +156,8 @@ fn metadata_at(call: &mut Call, directory: u64, path: u64, flags: u64) -> Result
     match call.find_with_flags(directory, path, flags)? {
         Named::Inode(inode) => {
             let mut metadata = call.kernel.metadata(inode)?;
-            let node = &call.kernel.files.inode(inode)?.node;
             // Whoever does not follow `/dev/stdin` sees that it is a link.
-            if flags & AT_SYMLINK_NOFOLLOW != 0
-                && metadata.mode & S_IFMT == S_IFIFO
-                && matches!(node, Node::Device(_))
-            {
+            if flags & AT_SYMLINK_NOFOLLOW != 0 && call.stream_at(inode).is_some() {
                 metadata.mode = S_IFLNK | 0o777;
                 metadata.size = "/proc/self/fd/0".len() as u64;
             }

@@ -5,7 +5,7 @@
 
 use super::Call;
 use crate::errno::Errno;
-use crate::vfs::inode::{InodeId, Node};
+use crate::vfs::inode::{Device, InodeId, Node};
 use crate::vfs::path::{IN_ROOT, Place, Viewer, subject_of};
 
 pub(crate) const AT_FDCWD: i32 = -100;
@@ -97,7 +97,21 @@ impl Call<'_> {
         if let Some(link) = place.descriptor {
             return Ok(Named::Link(link.number));
         }
-        Ok(Named::Inode(place.inode.ok_or(Errno::ENOENT)?))
+        let inode = place.inode.ok_or(Errno::ENOENT)?;
+        match self.stream_at(inode) {
+            Some(number) if flags & AT_SYMLINK_NOFOLLOW == 0 => Ok(Named::Descriptor(number)),
+            _ => Ok(Named::Inode(inode)),
+        }
+    }
+
+    /// The descriptor to which `/dev/stdin` and its like lead, if an inode is one of them.
+    pub fn stream_at(&self, inode: InodeId) -> Option<u64> {
+        match self.kernel.files.inode(inode).ok()?.node {
+            Node::Device(Device::StandardInput) => Some(0),
+            Node::Device(Device::StandardOutput) => Some(1),
+            Node::Device(Device::StandardError) => Some(2),
+            _ => None,
+        }
     }
 
     /// Fails unless names may be made and removed in a directory.

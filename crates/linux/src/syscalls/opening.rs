@@ -46,6 +46,12 @@ fn open_within(
     if place.descriptor.is_some() {
         return Err(Errno::ELOOP.into());
     }
+    if follow
+        && let Some(number) = place.inode.and_then(|inode| call.stream_at(inode))
+        && let Some(answer) = open_descriptor(call, number, flags)?
+    {
+        return Ok(answer);
+    }
     let inode = match place.inode {
         Some(inode) if flags & (O_CREAT | O_EXCL) == (O_CREAT | O_EXCL) => {
             call.kernel.files.inode(inode)?;
@@ -66,19 +72,13 @@ fn open_within(
                 .files
                 .enter(place.directory, &place.name, inode)?;
             call.directory_changed(place.directory);
-            let (directory, name) = (place.directory, place.name.as_str());
-            call.kernel
-                .notify_name(directory, name, inode, IN_CREATE, 0);
+            (call.kernel).notify_name(place.directory, &place.name, inode, IN_CREATE, 0);
             inode
         }
     };
     if flags & O_TRUNC != 0 && flags & O_PATH == 0 {
-        let nonempty = call
-            .kernel
-            .files
-            .file(inode)
-            .is_ok_and(|file| file.size > 0);
-        if nonempty {
+        let file = call.kernel.files.file(inode);
+        if file.is_ok_and(|file| file.size > 0) {
             call.kernel.truncate_file(call.machine, inode, 0)?;
         }
     }

@@ -199,8 +199,7 @@ pub(crate) struct Inode {
     pub serial: u64,
 }
 
-/// File type bits of `st_mode`, all of them and each.
-pub(crate) const S_IFMT: u32 = 0o170_000;
+/// File type bits of `st_mode`.
 pub(crate) const S_IFIFO: u32 = 0o010_000;
 pub(crate) const S_IFCHR: u32 = 0o020_000;
 pub(crate) const S_IFDIR: u32 = 0o040_000;

@@ -197,12 +197,20 @@ static void streams_are_one_s_own(void)
     dup2(output, 1);
     int again = open("/dev/stdout", O_WRONLY);
     int written = again >= 0 && write(again, "to a file", 9) == 9;
-    dup2(kept[0], 0), dup2(kept[1], 1);
+    dup2(kept[1], 1);
     FACT(written && pread(output, text, 9, 0) == 9);
     puts(text);
     CALL(readlink("/dev/stdin", text, sizeof text));
     CALL(lstat("/dev/stderr", &found));
     FACT(S_ISLNK(found.st_mode) && found.st_size == 15);
+    /* By a link of one's own, too. */
+    if (symlink("/dev/stdin", "mine") || lseek(input, 5, SEEK_SET) != 5) exit(2);
+    dup2(input, 0);
+    printf("%s", seen_at("mine"));
+    CALL(stat("mine", &found));
+    FACT(S_ISREG(found.st_mode));
+    fflush(stdout);
+    dup2(kept[0], 0);
     close(input), close(output), close(again), close(ends[0]), close(ends[1]);
     close(kept[0]), close(kept[1]);
 }
