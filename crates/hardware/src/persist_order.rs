@@ -55,6 +55,8 @@ pub struct PersistOrder {
     pub hart: Option<usize>,
     /// The epoch that executes.
     pub epoch: u64,
+    /// The latest horizon so far: while an epoch cannot end, harts stand where they were, before it.
+    horizon: Cycles,
     rows: Vec<PersistRow>,
     sink: Box<dyn RowSink>,
 }
@@ -71,15 +73,20 @@ impl PersistOrder {
         Self {
             hart: None,
             epoch: 0,
+            horizon: 0,
             rows: Vec::new(),
             sink,
         }
     }
 
-    fn take(&mut self, row: PersistRow, horizon: Cycles) {
+    fn take(&mut self, mut row: PersistRow, horizon: Cycles) {
+        self.horizon = self.horizon.max(horizon);
+        for when in &mut row.when[1..] {
+            *when = (self.horizon + 1).max(*when);
+        }
         self.rows.push(row);
         if self.rows.len() >= KEPT_ROWS {
-            self.hand_on(horizon);
+            self.hand_on(self.horizon);
         }
     }
 
@@ -119,11 +126,7 @@ impl Memory {
             return;
         };
         let row = PersistRow {
-            when: [
-                written.accepted,
-                written.start.max(horizon + 1),
-                written.done.max(horizon + 1),
-            ],
+            when: [written.accepted, written.start, written.done],
             module: operation.module,
             address,
             home: operation.home,

@@ -25,7 +25,7 @@ impl RowSink for Kept {
         for row in rows.iter() {
             assert!(row.when[2] >= self.horizon, "{row:?}, {}", self.horizon);
         }
-        self.horizon = horizon;
+        self.horizon = self.horizon.max(horizon);
         self.rows.lock().unwrap().append(rows);
     }
 }
@@ -75,8 +75,9 @@ impl Visitor for Replayed<'_> {
                 break;
             }
             cuts += 1;
+            let horizon = machine.hardware.memory.horizon();
             if let Some(order) = &mut machine.hardware.memory.persist_order.0 {
-                order.hand_on(at);
+                order.hand_on(horizon);
             }
             let mut accepted = rows.lock().unwrap().clone();
             accepted.sort_by_key(|row| row.when[2]);
