@@ -76,12 +76,7 @@ fn open_within(
             inode
         }
     };
-    if flags & O_TRUNC != 0 && flags & O_PATH == 0 {
-        let file = call.kernel.files.file(inode);
-        if file.is_ok_and(|file| file.size > 0) {
-            call.kernel.truncate_file(call.machine, inode, 0)?;
-        }
-    }
+    empty(call, inode, flags)?;
     if flags & O_TRUNC != 0 && place.inode.is_some() && call.kernel.files.file(inode).is_ok() {
         let path = named(call, &place);
         call.kernel.notify_file(inode, &path, IN_MODIFY);
@@ -91,6 +86,15 @@ fn open_within(
         super::transfer::notify(call, number, IN_OPEN)?;
     }
     Ok(number)
+}
+
+/// What `O_TRUNC` does to a file that has bytes.
+fn empty(call: &mut Call, inode: InodeId, flags: u32) -> Result<(), Errno> {
+    let has_bytes = (call.kernel.files.file(inode)).is_ok_and(|file| file.size > 0);
+    if flags & O_TRUNC != 0 && flags & O_PATH == 0 && has_bytes {
+        call.kernel.truncate_file(call.machine, inode, 0)?;
+    }
+    Ok(())
 }
 
 /// A new empty file without a name, with the permissions that the caller's mask leaves.
@@ -225,9 +229,7 @@ fn open_descriptor(call: &mut Call, number: u64, flags: u32) -> Result<Option<u6
             };
             return opened.map(Some);
         }
-        if flags & O_TRUNC != 0 && flags & O_PATH == 0 && call.kernel.files.file(inode).is_ok() {
-            call.kernel.truncate_file(call.machine, inode, 0)?;
-        }
+        empty(call, inode, flags)?;
         let mut copy = file;
         copy.flags = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC);
         copy.offset = 0;
