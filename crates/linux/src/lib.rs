@@ -64,6 +64,7 @@
 #![forbid(unsafe_code)]
 
 mod address_space;
+mod affinity;
 mod arena;
 mod asynchronous;
 mod boot;
@@ -101,6 +102,7 @@ mod rare;
 mod refusals;
 mod release;
 mod restore;
+mod restraint;
 mod room;
 mod save;
 mod schedule;

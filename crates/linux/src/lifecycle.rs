@@ -164,6 +164,8 @@ impl Kernel {
             self.rare.departed.push(Departed::of(thread));
         }
         self.rare.wishes.remove(&thread.id);
+        self.rare.affinities.remove(&thread.id);
+        self.rare.restraints.remove(&thread.id);
         self.rare.lock_waits.remove(&thread.id);
         self.rare.system_v.waiting.remove(&thread.id);
         self.rare.queues.receivers.remove(&thread.id);
@@ -255,17 +257,8 @@ impl Kernel {
         self.free_inode_if_unused(process.directory);
         self.leave_terminal(process);
         self.wake_orphaned_groups(process);
-        let mut orphans = Vec::new();
-        for child in self.processes.live.values_mut() {
-            if child.parent == Some(id) {
-                child.parent = None;
-                orphans.push(child.id);
-            }
-        }
+        let orphans = self.leave_children(process);
         self.tell_orphans(id, &orphans);
-        self.processes
-            .zombies
-            .retain(|_, zombie| zombie.parent != id);
         self.tell_parent(process, usage);
         if self.open.watches_process(id) {
             self.wake_all_file_waiters();
@@ -280,6 +273,39 @@ impl Kernel {
             }
             self.start_again(machine, process.program);
         }
+    }
+
+    /// The children of a process that is gone become its reaper's, if it has one. Those that live.
+    fn leave_children(&mut self, process: &Process) -> Vec<ProcessId> {
+        let id = process.id;
+        self.rare.reapers.remove(&id);
+        let reaper = self.reaper_of(process);
+        let mut orphans = Vec::new();
+        for child in self.processes.live.values_mut() {
+            if child.parent == Some(id) {
+                child.parent = reaper;
+                if reaper.is_some() {
+                    child.exit_signal = SIGCHLD;
+                }
+                orphans.push(child.id);
+            }
+        }
+        let zombies = &mut self.processes.zombies;
+        let Some(reaper) = reaper else {
+            zombies.retain(|_, zombie| zombie.parent != id);
+            return orphans;
+        };
+        let mut left = Vec::new();
+        for (&number, zombie) in zombies.iter_mut() {
+            if zombie.parent == id {
+                zombie.parent = reaper;
+                left.push((number, zombie.ending));
+            }
+        }
+        for (number, ending) in left {
+            self.tell_of_end(reaper, number, (SIGCHLD, ending));
+        }
+        orphans
     }
 
     /// Sends orphans the signals that their threads wished for when the parent ends.
@@ -326,11 +352,16 @@ impl Kernel {
             };
             self.processes.zombies.insert(process.id, zombie);
         }
+        self.tell_of_end(parent, process.id, (process.exit_signal, ending));
+    }
+
+    /// A child ended: its parent need not wait any more, and gets the signal, if there is to be one.
+    fn tell_of_end(&mut self, parent: ProcessId, child: ProcessId, (signal, ending): (u8, Ending)) {
         for thread in self.threads_of(parent) {
             self.unblock_if(thread, |wait| wait == Wait::Child);
         }
-        if process.exit_signal != 0 {
-            let info = SignalInfo::child(process.exit_signal, process.id, ending);
+        if signal != 0 {
+            let info = SignalInfo::child(signal, child, ending);
             self.send_signal(Target::Process(parent), info);
         }
     }

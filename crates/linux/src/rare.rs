@@ -9,14 +9,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::affinity::HartSet;
 use crate::asynchronous::Asynchronous;
 use crate::futex::Departed;
 use crate::jobs::Jobs;
 use crate::machine::{SpaceId, ThreadId};
 use crate::net::Sockets;
 use crate::owners::Owners;
+use crate::process::ProcessId;
 use crate::queues::Queues;
 use crate::refusals::Refusals;
+use crate::restraint::Restraints;
 use crate::save::Contents;
 use crate::signal::SignalFile;
 use crate::syscalls::attributes::Attributes;
@@ -53,6 +56,11 @@ pub(crate) struct Rare {
     pub future_locks: BTreeSet<SpaceId>,
     /// What the threads wait for that wait for several futexes.
     pub futex_lists: BTreeMap<ThreadId, Vec<FutexKey>>,
+    /// Where the threads may run that may not run everywhere.
+    pub affinities: BTreeMap<ThreadId, HartSet>,
+    pub restraints: Restraints,
+    /// The processes whose children the orphans below them become.
+    pub reapers: BTreeSet<ProcessId>,
 }
 
 /// The rare parts of open files, which stand with their kind.
@@ -138,4 +146,7 @@ parts! {
     31 rare.attributes: BTreeMap<InodeId, Attributes>,
     32 rare.future_locks: BTreeSet<SpaceId>,
     33 rare.futex_lists: BTreeMap<ThreadId, Vec<FutexKey>>,
+    34 rare.affinities: BTreeMap<ThreadId, HartSet>,
+    35 rare.restraints: Restraints,
+    36 rare.reapers: BTreeSet<ProcessId>,
 }

@@ -72,7 +72,7 @@ impl Kernel {
         }
         loop {
             self.bury(machine);
-            let id = self.scheduler.ready.pop_front()?;
+            let id = self.take_ready(hart_index)?;
             let thread = self.threads.get_mut(&id)?;
             thread.context.load(hart);
             thread.hart_retired = hart.retired;
@@ -94,6 +94,16 @@ impl Kernel {
         }
     }
 
+    /// The first thread of the queue that may run on a hart, which is in the queue no longer.
+    fn take_ready(&mut self, hart_index: usize) -> Option<ThreadId> {
+        if self.rare.affinities.is_empty() {
+            return self.scheduler.ready.pop_front();
+        }
+        let ready = &self.scheduler.ready;
+        let place = (ready.iter()).position(|&id| self.may_run(id, hart_index))?;
+        self.scheduler.ready.remove(place)
+    }
+
     /// The hart's time slice is over: delivers pending signals, then makes room if another thread
     /// waits ([`Outcome::Blocked`]: call `schedule`), else the same thread goes on.
     pub fn preempt(
@@ -111,7 +121,9 @@ impl Kernel {
         self.deliver_signals(id, hart, machine);
         self.park_if_stopped(hart_index, id, hart);
         let outcome = self.leave(hart_index, id, machine);
-        if outcome != Outcome::Continue || self.scheduler.ready.is_empty() {
+        let waits = |&other: &ThreadId| self.may_run(other, hart_index);
+        let makes_room = self.scheduler.ready.iter().any(waits) || !self.may_run(id, hart_index);
+        if outcome != Outcome::Continue || !makes_room {
             return outcome;
         }
         self.requeue(hart_index, id, hart);
@@ -295,6 +307,18 @@ impl Kernel {
     /// `schedule`.
     pub fn has_ready(&self) -> bool {
         !self.scheduler.ready.is_empty() || !self.dead.is_empty() || !self.rare.departed.is_empty()
+    }
+
+    /// True if one of them may run on this hart.
+    pub fn has_ready_for(&self, hart_index: usize) -> bool {
+        let any = self.has_ready();
+        if !any || self.rare.affinities.is_empty() {
+            return any;
+        }
+        let ready = &mut self.scheduler.ready.iter();
+        ready.any(|&id| self.may_run(id, hart_index))
+            || !self.dead.is_empty()
+            || !self.rare.departed.is_empty()
     }
 
     /// True if the call that a hart is about to make is `sched_yield`, and nobody else wants a turn, no

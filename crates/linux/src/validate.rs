@@ -49,6 +49,27 @@ impl Kernel {
         if !threads.all(|id| self.threads.contains_key(id)) {
             return Err("a thread that is gone wishes or waits for something");
         }
+        for (id, harts) in &rare.affinities {
+            if !self.threads.contains_key(id) || !harts.is_some_of(self.settings.harts) {
+                return Err(
+                    "a thread that is gone is bound to a hart, or one is to a hart that is not there",
+                );
+            }
+        }
+        let restrained = rare
+            .restraints
+            .keys()
+            .all(|id| self.threads.contains_key(id));
+        if !restrained
+            || !rare
+                .reapers
+                .iter()
+                .all(|&id| self.processes.get(id).is_some())
+        {
+            return Err(
+                "a thread that is gone is restrained, or a process that is gone has orphans",
+            );
+        }
         let mut wishes = rare.wishes.values();
         if !wishes.all(|wishes| wishes.death_signal <= SIGNAL_MAX) {
             return Err("a signal has an impossible number");

@@ -331,14 +331,8 @@ pub(crate) fn readlinkat(call: &mut Call) -> Answer {
             link.target
         } else {
             let inode = place.inode.ok_or(Errno::ENOENT)?;
-            let viewer = Viewer {
-                process: call.process,
-                thread: call.thread,
-                subject: place.subject,
-                processes: &call.kernel.processes,
-                open: &call.kernel.open,
-                resolve: 0,
-            };
+            let (viewer, kernel) = ((call.process, call.thread), &*call.kernel);
+            let viewer = Viewer::new(viewer, &kernel.processes, &kernel.open);
             let target = (call.kernel.files).link_target(inode, viewer, place.subject)?;
             target.ok_or(Errno::EINVAL)?
         }

@@ -9,6 +9,7 @@ use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::load::{ARGUMENT_BYTES_MAX, Launch, LoadError, Loaded, name_of};
 use crate::machine::ThreadId;
+use crate::owners::Owner;
 use crate::room::Growth;
 use crate::signal::{AlternateStack, SIG_IGN};
 use crate::thread::Wait;
@@ -89,14 +90,7 @@ pub(crate) fn execveat(call: &mut Call) -> Answer {
     check_regular(call.kernel, inode)?;
     let (process, thread) = (call.process, call.thread);
     let look_up = |kernel: &mut Kernel, path: &str| {
-        let viewer = Viewer {
-            process,
-            thread,
-            subject: None,
-            processes: &kernel.processes,
-            open: &kernel.open,
-            resolve: 0,
-        };
+        let viewer = Viewer::new((process, thread), &kernel.processes, &kernel.open);
         let directory = kernel.processes[process].directory;
         let found = kernel
             .files
@@ -235,6 +229,17 @@ fn take_leader_number(call: &mut Call) {
         thread.id = leader;
         kernel.threads.insert(leader, thread);
     }
+    let rare = &mut kernel.rare;
+    if let Some(wishes) = rare.wishes.remove(&call.thread) {
+        rare.wishes.insert(leader, wishes);
+    }
+    if let Some(harts) = rare.affinities.remove(&call.thread) {
+        rare.affinities.insert(leader, harts);
+    }
+    if let Some(restraint) = rare.restraints.remove(&call.thread) {
+        rare.restraints.insert(leader, restraint);
+    }
+    kernel.disown(Owner::Thread(call.thread));
     for place in &mut kernel.scheduler.running {
         if *place == Some(call.thread) {
             *place = Some(leader);

@@ -6,6 +6,7 @@ use crate::errno::Errno;
 use crate::machine::PAGE_BYTES;
 use crate::process::USER_ID;
 use crate::refusals::Refusal;
+use crate::restraint::Restraint;
 use crate::signal::SIGNAL_MAX;
 
 /// What `uname` says, field by field.
@@ -193,9 +194,9 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
         // PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS.
         38 if argument != 1 || others != [0; 3] => Err(Errno::EINVAL.into()),
         39 if argument != 0 || others != [0; 3] => Err(Errno::EINVAL.into()),
-        // PR_SET_NO_NEW_PRIVS, PR_SET_TIMERSLACK, PR_SET_VMA change nothing; PR_GET_NO_NEW_PRIVS,
-        // PR_GET_KEEPCAPS, PR_GET_SECUREBITS, PR_GET_THP_DISABLE are off.
-        38 | 29 | 0x5356_4d41 | 39 | 7 | 27 | 42 => Ok(0),
+        29 | 30 | 36..=39 => restraint(call, option, argument),
+        // PR_SET_VMA changes nothing; PR_GET_KEEPCAPS, PR_GET_SECUREBITS, PR_GET_THP_DISABLE are off.
+        0x5356_4d41 | 7 | 27 | 42 => Ok(0),
         // PR_SET_KEEPCAPS: there are none to keep. PR_GET_SECCOMP: the kernel is without it.
         8 if argument <= 1 => Ok(0),
         // PR_CAPBSET_READ: none of the capabilities that there are.
@@ -255,13 +256,56 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
             call.write(argument, &bytes)?;
             Ok(0)
         }
-        // PR_GET_TIMERSLACK, in nanoseconds.
-        30 => Ok(50_000),
         _ => {
             call.kernel.note_refusal(Refusal::Prctl(option as u32));
             Err(Errno::EINVAL.into())
         }
     }
+}
+
+/// What `prctl` binds a thread to, and what a process does with orphans.
+fn restraint(call: &mut Call, option: u64, argument: u64) -> Answer {
+    let (thread, process) = (call.thread, call.process);
+    let own = call.kernel.restraint_of(thread);
+    match option {
+        // PR_SET_TIMERSLACK, PR_GET_TIMERSLACK.
+        29 => {
+            let wished = if argument == 0 {
+                own.first_timer_slack_ns
+            } else {
+                argument
+            };
+            call.kernel.restrain(
+                thread,
+                Restraint {
+                    timer_slack_ns: wished,
+                    ..own
+                },
+            );
+        }
+        30 => return Ok(own.timer_slack_ns),
+        // PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER.
+        36 if argument == 0 => {
+            call.kernel.rare.reapers.remove(&process);
+        }
+        36 => {
+            call.kernel.rare.reapers.insert(process);
+        }
+        37 => {
+            let reaps = u32::from(call.kernel.rare.reapers.contains(&process));
+            call.write(argument, &reaps.to_le_bytes())?;
+        }
+        // PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS.
+        38 => call.kernel.restrain(
+            thread,
+            Restraint {
+                no_new_privileges: true,
+                ..own
+            },
+        ),
+        _ => return Ok(u64::from(own.no_new_privileges)),
+    }
+    Ok(0)
 }
 
 /// The header of `capget` and `capset`: the process that is meant, 0 for the caller, and the bytes of

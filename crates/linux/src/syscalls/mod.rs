@@ -467,7 +467,7 @@ impl Kernel {
         if commits {
             return Outcome::Commit;
         }
-        if yields && self.has_ready() {
+        if yields && self.has_ready_for(hart_index) || !self.may_run(thread, hart_index) {
             self.requeue(hart_index, thread, hart);
             return Outcome::Blocked;
         }

@@ -6,7 +6,7 @@
 use super::Call;
 use crate::errno::Errno;
 use crate::vfs::inode::{Device, InodeId, Node};
-use crate::vfs::path::{IN_ROOT, Place, Viewer, subject_of};
+use crate::vfs::path::{IN_ROOT, Place, Viewer, subject_of, task_of};
 
 pub(crate) const AT_FDCWD: i32 = -100;
 pub(crate) const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
@@ -48,19 +48,18 @@ impl Call<'_> {
         let path = if resolve & IN_ROOT != 0 { "." } else { path };
         let base = self.base(directory, path)?;
         let relative = !path.starts_with('/') && directory as i32 != AT_FDCWD;
-        let subject = if relative {
-            subject_of(&format!("{}/", self.file(directory)?.path))
+        let (subject, task) = if relative {
+            let path = format!("{}/", self.file(directory)?.path);
+            (subject_of(&path), task_of(&path))
         } else {
-            None
+            (None, None)
         };
         let kernel = &mut *self.kernel;
         let viewer = Viewer {
-            process: self.process,
-            thread: self.thread,
             subject,
-            processes: &kernel.processes,
-            open: &kernel.open,
+            task,
             resolve,
+            ..Viewer::new((self.process, self.thread), &kernel.processes, &kernel.open)
         };
         kernel.files.walk(&kernel.host, viewer, base, given, follow)
     }

@@ -12,7 +12,7 @@ use crate::vfs::descriptor::{
     O_TMPFILE, O_TRUNC, Object, OpenFile,
 };
 use crate::vfs::inode::{Device, FileNode, InodeId, Node};
-use crate::vfs::path::{BENEATH, IN_ROOT, Place, thread_of};
+use crate::vfs::path::{BENEATH, IN_ROOT, Place};
 use crate::vfs::watch::{IN_CREATE, IN_MODIFY, IN_OPEN};
 
 /// `openat`.
@@ -81,7 +81,7 @@ fn open_within(
         let path = named(call, &place);
         call.kernel.notify_file(inode, &path, IN_MODIFY);
     }
-    let number = open_inode(call, inode, flags, (&place, thread_of(&path)))?;
+    let number = open_inode(call, inode, flags, &place)?;
     if flags & O_PATH == 0 {
         super::transfer::notify(call, number, IN_OPEN)?;
     }
@@ -152,13 +152,8 @@ fn open_without_name(call: &mut Call, directory: u64, path: &str, flags: u32, mo
     })
 }
 
-/// Opens what is at a place; of `/proc`, what is about that thread, or else about the process.
-fn open_inode(
-    call: &mut Call,
-    inode: InodeId,
-    flags: u32,
-    (place, thread): (&Place, Option<ThreadId>),
-) -> Answer {
+/// Opens what is at a place; of `/proc`, what is about the thread that led there, or else about the process.
+fn open_inode(call: &mut Call, inode: InodeId, flags: u32, place: &Place) -> Answer {
     let text = match &call.kernel.files.inode(inode)?.node {
         Node::Report(report) => {
             let subject = place.subject.unwrap_or(call.process);
@@ -166,10 +161,13 @@ fn open_inode(
                 return Err(Errno::ESRCH.into());
             }
             let is_own = |id: ThreadId| call.kernel.process_of(id) == subject;
-            if thread.is_some_and(|id| !call.kernel.threads.contains_key(&id) || !is_own(id)) {
+            if place
+                .task
+                .is_some_and(|id| !call.kernel.threads.contains_key(&id) || !is_own(id))
+            {
                 return Err(Errno::ENOENT.into());
             }
-            let about = (subject, thread);
+            let about = (subject, place.task);
             let text = call.kernel.report(*report, about, call.machine);
             Some(text.into_bytes())
         }
@@ -200,6 +198,11 @@ fn open_inode(
     // The directory is the same for all processes; what is seen in it is the one's.
     let path = match (path.strip_prefix("/proc/1"), place.subject) {
         (Some(rest), Some(subject)) if rest.is_empty() || rest.starts_with('/') => {
+            let of_task = rest.strip_prefix("/task/1").zip(place.task);
+            let rest = match of_task {
+                Some((rest, task)) => format!("/task/{}{rest}", task.0),
+                None => rest.to_owned(),
+            };
             format!("/proc/{}{rest}", subject.0)
         }
         _ => path,

@@ -67,13 +67,17 @@ impl Call<'_> {
         }
     }
 
-    /// A new thread wishes what the one wishes that made it.
+    /// A new thread wishes what the one wishes that made it, is bound to what that is, and runs where it may.
     pub fn inherit_wishes(&mut self, child: ThreadId) {
         let wishes = Wishes {
             death_signal: 0,
             ..self.wishes(self.thread)
         };
         self.wish(child, |own| *own = wishes);
+        self.kernel.inherit_restraint(self.thread, child);
+        if let Some(harts) = self.kernel.rare.affinities.get(&self.thread).cloned() {
+            self.kernel.rare.affinities.insert(child, harts);
+        }
     }
 
     /// The thread with a number; 0 stands for the caller.

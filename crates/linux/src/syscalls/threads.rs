@@ -2,6 +2,7 @@
 
 use super::processes::clone_process;
 use super::{Answer, Call, Stop};
+use crate::affinity::HartSet;
 use crate::errno::Errno;
 use crate::machine::ThreadId;
 use crate::thread::{Context, Thread};
@@ -88,42 +89,32 @@ fn check_thread(call: &Call, id: u64) -> Result<(), Errno> {
     if exists { Ok(()) } else { Err(Errno::ESRCH) }
 }
 
-/// `sched_getaffinity`: every hart.
+/// `sched_getaffinity`.
 pub(crate) fn sched_getaffinity(call: &mut Call) -> Answer {
-    let [id, length, mask, ..] = call.arguments;
-    check_thread(call, id)?;
-    let harts = call.kernel.settings.harts;
-    let needed = harts.div_ceil(64) * 8;
-    if length < needed as u64 || length % 8 != 0 {
+    let [_, length, mask, ..] = call.arguments;
+    let thread = scheduled_thread(call)?;
+    let harts = call.kernel.harts_of(thread).mask();
+    if length < harts.len() as u64 || length % 8 != 0 {
         return Err(Errno::EINVAL.into());
     }
-    let mut bytes = vec![0_u8; needed];
-    for hart in 0..harts {
-        bytes[hart / 8] |= 1 << (hart % 8);
-    }
-    call.write(mask, &bytes)?;
-    Ok(needed as u64)
+    call.write(mask, &harts)?;
+    Ok(harts.len() as u64)
 }
 
-/// `sched_setaffinity`: accepted if it leaves a hart; threads stay free to run anywhere.
+/// `sched_setaffinity`: from now on the thread runs on harts of the mask, if that names any.
 pub(crate) fn sched_setaffinity(call: &mut Call) -> Answer {
-    let [id, length, mask, ..] = call.arguments;
-    check_thread(call, id)?;
+    let [_, length, mask, ..] = call.arguments;
+    let thread = scheduled_thread(call)?;
     let length = length.min(128);
     let bytes = call
         .kernel
         .bytes_in(call.machine, call.space, mask, length)?;
-    let harts = call.kernel.settings.harts;
-    let any = (0..harts).any(|h| {
-        bytes
-            .get(h / 8)
-            .is_some_and(|byte| byte & (1 << (h % 8)) != 0)
-    });
-    if any {
-        Ok(0)
-    } else {
-        Err(Errno::EINVAL.into())
+    let harts = HartSet::named(&bytes, call.kernel.settings.harts);
+    if harts.is_empty() {
+        return Err(Errno::EINVAL.into());
     }
+    call.kernel.bind(thread, harts);
+    Ok(0)
 }
 
 /// `sched_getscheduler`: what was wished for; every thread has equal turns, whatever it is.

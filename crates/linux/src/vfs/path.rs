@@ -23,6 +23,8 @@ pub(crate) struct Viewer<'a> {
     pub thread: ThreadId,
     /// Whose directory in `/proc` the look begins in.
     pub subject: Option<ProcessId>,
+    /// Whose below `/proc/PID/task`.
+    pub task: Option<ThreadId>,
     pub processes: &'a Processes,
     pub open: &'a OpenFiles,
     /// What the path must not do.
@@ -30,16 +32,26 @@ pub(crate) struct Viewer<'a> {
 }
 
 impl<'a> Viewer<'a> {
-    /// Nobody in particular, while the kernel itself looks.
-    pub fn nobody(processes: &'a Processes, open: &'a OpenFiles) -> Self {
+    /// Whose look begins nowhere in particular, and may lead anywhere.
+    pub fn new(
+        (process, thread): (ProcessId, ThreadId),
+        processes: &'a Processes,
+        open: &'a OpenFiles,
+    ) -> Self {
         Self {
-            process: ProcessId::default(),
-            thread: ThreadId(0),
+            process,
+            thread,
             subject: None,
+            task: None,
             processes,
             open,
             resolve: 0,
         }
+    }
+
+    /// Nobody in particular, while the kernel itself looks.
+    pub fn nobody(processes: &'a Processes, open: &'a OpenFiles) -> Self {
+        Self::new((ProcessId::default(), ThreadId(0)), processes, open)
     }
 }
 
@@ -48,6 +60,8 @@ impl<'a> Viewer<'a> {
 pub(crate) struct Place {
     /// The process whose directory in `/proc` the path led through.
     pub subject: Option<ProcessId>,
+    /// The thread whose directory below `/proc/PID/task` it led through.
+    pub task: Option<ThreadId>,
     /// The directory that holds the last name.
     pub directory: InodeId,
     /// The last name; `.` for the root itself.
@@ -67,7 +81,7 @@ pub(crate) fn subject_of(path: &str) -> Option<ProcessId> {
 }
 
 /// The thread whose directory in `/proc/PID/task` a path leads through.
-pub(crate) fn thread_of(path: &str) -> Option<ThreadId> {
+pub(crate) fn task_of(path: &str) -> Option<ThreadId> {
     let (_, task) = path.strip_prefix("/proc/")?.split_once('/')?;
     let (number, _) = task.strip_prefix("task/")?.split_once('/')?;
     number.parse().ok().map(ThreadId)
@@ -97,6 +111,7 @@ impl FileSystem {
             links: 0,
             base: start,
             subject: viewer.subject,
+            task: viewer.task,
         };
         walk.follow(self, start, path, follow)
     }
@@ -165,9 +180,23 @@ struct Walk<'a> {
     /// Where the path began.
     base: InodeId,
     subject: Option<ProcessId>,
+    task: Option<ThreadId>,
 }
 
 impl Walk<'_> {
+    /// What a name in a directory is.
+    fn place(&self, directory: InodeId, name: &str, inode: Option<InodeId>) -> Place {
+        Place {
+            subject: self.subject,
+            task: self.task,
+            directory,
+            name: name.to_owned(),
+            inode,
+            wants_directory: false,
+            descriptor: None,
+        }
+    }
+
     /// The inode of a name in a directory; of the numbers in `/proc`, all that are processes.
     fn child(
         &mut self,
@@ -180,6 +209,7 @@ impl Walk<'_> {
             let number = number.ok().filter(|number| number.to_string() == name);
             if let Some(number) = number {
                 if directory == files.tasks {
+                    self.task = Some(ThreadId(number));
                     return files.child(self.host, directory, "1");
                 }
                 let id = ProcessId(number);
@@ -215,14 +245,7 @@ impl Walk<'_> {
         name: &str,
         to_link: bool,
     ) -> Result<Place, Errno> {
-        let mut place = Place {
-            subject: self.subject,
-            directory,
-            name: name.to_owned(),
-            inode: None,
-            wants_directory: false,
-            descriptor: None,
-        };
+        let mut place = self.place(directory, name, None);
         match name {
             "." => place.inode = Some(directory),
             ".." => place.inode = Some(files.process),
@@ -288,12 +311,8 @@ impl Walk<'_> {
         let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
         if parts.peek().is_none() {
             return Ok(Place {
-                subject: self.subject,
-                directory: at,
-                name: ".".to_owned(),
-                inode: Some(at),
                 wants_directory: true,
-                descriptor: None,
+                ..self.place(at, ".", Some(at))
             });
         }
         while let Some(part) = parts.next() {
@@ -330,12 +349,8 @@ impl Walk<'_> {
             let Some(id) = child else {
                 if last {
                     return Ok(Place {
-                        subject: self.subject,
-                        directory: at,
-                        name: part.to_owned(),
-                        inode: None,
                         wants_directory,
-                        descriptor: None,
+                        ..self.place(at, part, None)
                     });
                 }
                 return Err(Errno::ENOENT);
@@ -363,12 +378,8 @@ impl Walk<'_> {
                     return Err(Errno::ENOTDIR);
                 }
                 return Ok(Place {
-                    subject: self.subject,
-                    directory: at,
-                    name: part.to_owned(),
-                    inode: Some(id),
                     wants_directory,
-                    descriptor: None,
+                    ..self.place(at, part, Some(id))
                 });
             } else {
                 at = id;

@@ -4,12 +4,12 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use super::inode::Report;
-use crate::address_space::{Backing, Mapping, Purpose, SPACE_END};
+use crate::address_space::{Backing, Mapping, Purpose};
 use crate::kernel::Kernel;
 use crate::limits::UNLIMITED;
 use crate::machine::{Machine, PAGE_BYTES, ThreadId};
 use crate::page_table::{EXECUTE, READ, VALID, WRITE, frame_of};
-use crate::process::{Process, ProcessId, USER_ID};
+use crate::process::{Process, ProcessId};
 use crate::thread::{Thread, ThreadState};
 
 /// What of mappings is in memory.
@@ -109,13 +109,13 @@ impl Kernel {
         own.find(|own| thread.is_none_or(|thread| own.id == thread))
     }
 
-    fn name_of(&self, process: &Process, thread: Option<ThreadId>) -> &str {
+    pub(super) fn name_of(&self, process: &Process, thread: Option<ThreadId>) -> &str {
         let thread = self.thread_of(process, thread);
         thread.map_or("", |thread| thread.name.as_str())
     }
 
     /// What a thread does, by its letter first.
-    fn state_of(&self, process: &Process, thread: Option<ThreadId>) -> &str {
+    pub(super) fn state_of(&self, process: &Process, thread: Option<ThreadId>) -> &str {
         match self.thread_of(process, thread).map(|thread| &thread.state) {
             _ if self.is_stopped(process.id) => "T (stopped)",
             Some(ThreadState::Blocked { .. }) => "S (sleeping)",
@@ -123,7 +123,7 @@ impl Kernel {
         }
     }
 
-    fn resident_pages(&self, process: &Process) -> u64 {
+    pub(super) fn resident_pages(&self, process: &Process) -> u64 {
         let mut pages = 0;
         self.spaces.for_each_page(process.space, |_, _| pages += 1);
         pages
@@ -281,30 +281,6 @@ impl Kernel {
             "nr_free_pages {free}\npgpgin 0\npgpgout 0\npswpin 0\npswpout 0\npgfault {faults}\n\
              pgmajfault 0\noom_kill 0\n",
             free = self.frames.free(),
-        )
-    }
-
-    fn status(&self, process: &Process, thread: Option<ThreadId>) -> String {
-        let total = self.spaces[process.space].mapped_bytes() / 1024;
-        let locked = self.spaces[process.space].locked_bytes(&(0..SPACE_END)) / 1024;
-        let resident = self.resident_pages(process) * PAGE_BYTES / 1024;
-        format!(
-            "Name:\t{name}\nUmask:\t{umask:04o}\nState:\t{state}\nTgid:\t{id}\nNgid:\t0\n\
-             Pid:\t{own}\nPPid:\t{parent}\nTracerPid:\t0\nUid:\t{user}\t{user}\t{user}\t{user}\n\
-             Gid:\t{user}\t{user}\t{user}\t{user}\nFDSize:\t64\nGroups:\t\n\
-             VmPeak:\t{total:8} kB\nVmSize:\t{total:8} kB\nVmLck:\t{locked:8} kB\n\
-             VmHWM:\t{resident:8} kB\nVmRSS:\t{resident:8} kB\nThreads:\t{threads}\n\
-             Cpus_allowed:\t{allowed:x}\nCpus_allowed_list:\t{list}\n",
-            name = self.name_of(process, thread),
-            state = self.state_of(process, thread),
-            umask = process.umask,
-            id = process.id.0,
-            own = thread.map_or(process.id.0, |thread| thread.0),
-            parent = process.parent.map_or(0, |parent| parent.0),
-            user = USER_ID,
-            threads = self.threads_of(process.id).len(),
-            allowed = u64::MAX >> (64 - self.settings.harts.clamp(1, 64)),
-            list = hart_list(self.settings.harts),
         )
     }
 

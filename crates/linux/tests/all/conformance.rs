@@ -94,6 +94,7 @@ conformance! {
     code_that_is_written: "code.c" [];
     cpp_runtime: "runtime.cc" [];
     every_timer_and_signals_that_are_read: "../../../../tests/guests/alarms.c" [];
+    threads_bound_to_harts: "../../../../tests/guests/bound.c" ["5", "60"];
     pseudo_terminals: "../../../../tests/guests/terminals.c" [];
     files_that_are_watched: "../../../../tests/guests/watches.c" [];
     fifos_and_pipes: "../../../../tests/guests/fifos.c" [];
@@ -163,8 +164,31 @@ fn addresses_have_symbols() {
 }
 
 /// What qemu cannot show: every line's value is known.
-fn has_known_facts(name: &str) {
-    prints(&format!("{name}.c"), &format!("{name}.txt"));
+macro_rules! facts {
+    ($($name:ident: ($stem:literal);)*) => {
+        $(#[test]
+        fn $name() {
+            prints(concat!($stem, ".c"), concat!($stem, ".txt"));
+        })*
+    };
+}
+
+facts! {
+    restraints_and_reapers: ("restraints");
+    lookups: ("lookups");
+    execution: ("execution");
+    system_v: ("system_v");
+    message_queues: ("queues");
+    corners_of_calls: ("corners");
+    attributes_of_files: ("attributes");
+    tables_of_open_files_and_shared_objects: ("tables");
+    reports_of_the_system: ("reports");
+    // qemu 7.2 does not know `MAP_SHARED_VALIDATE`; Linux itself says what the text says.
+    mappings_whose_flags_are_checked: ("validated");
+    memory_that_is_locked_and_capabilities: ("locked");
+    several_futexes_and_moves_to_mutexes: ("futexes");
+    pseudo_terminals_of_old_and_their_owners: ("ptys");
+    owners_and_wishes: ("owners");
 }
 
 /// A guest says what a text says.
@@ -180,11 +204,6 @@ fn prints(source: &str, text: &str) {
         let name = format!("{name} on {harts} harts, slices of {slice}, plain {plain}");
         check(&name, &support::run(options), &(expected.clone(), 0));
     }
-}
-
-#[test]
-fn lookups() {
-    has_known_facts("lookups");
 }
 
 /// No guest is forgotten: each is compiled by a test of this crate.
@@ -210,21 +229,6 @@ fn every_guest_is_in_a_test() {
     }
 }
 
-#[test]
-fn execution() {
-    has_known_facts("execution");
-}
-
-#[test]
-fn system_v() {
-    has_known_facts("system_v");
-}
-
-#[test]
-fn message_queues() {
-    has_known_facts("queues");
-}
-
 /// qemu has no such calls; Linux itself says what the text says.
 #[test]
 fn asynchronous_requests() {
@@ -233,26 +237,6 @@ fn asynchronous_requests() {
         &format!("{guests}/asynchronous.c"),
         &format!("{guests}/expected/asynchronous.txt"),
     );
-}
-
-#[test]
-fn corners_of_calls() {
-    has_known_facts("corners");
-}
-
-#[test]
-fn attributes_of_files() {
-    has_known_facts("attributes");
-}
-
-#[test]
-fn tables_of_open_files_and_shared_objects() {
-    has_known_facts("tables");
-}
-
-#[test]
-fn reports_of_the_system() {
-    has_known_facts("reports");
 }
 
 /// Each hart's caches, as the configuration has them; after a restore, too, before which nobody looked.
@@ -280,32 +264,6 @@ fn caches_of_the_harts() {
         let name = format!("caches, restored every {restore_every:?}");
         check(&name, &support::run(options), &(expected.clone(), 0));
     }
-}
-
-/// qemu 7.2 does not know `MAP_SHARED_VALIDATE`; Linux itself says what the text says.
-#[test]
-fn mappings_whose_flags_are_checked() {
-    has_known_facts("validated");
-}
-
-#[test]
-fn memory_that_is_locked_and_capabilities() {
-    has_known_facts("locked");
-}
-
-#[test]
-fn several_futexes_and_moves_to_mutexes() {
-    has_known_facts("futexes");
-}
-
-#[test]
-fn pseudo_terminals_of_old_and_their_owners() {
-    has_known_facts("ptys");
-}
-
-#[test]
-fn owners_and_wishes() {
-    has_known_facts("owners");
 }
 
 /// A script can be the first program: by its path in the working directory, by its host path, by a

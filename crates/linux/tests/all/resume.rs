@@ -93,6 +93,12 @@ fn with_memory_beside_the_frames() {
 fn with_processes() {
     resumes("processes.c", 2000, 1);
     resumes("execution.c", 500, 1);
+    resumes("restraints.c", 500, 1);
+}
+
+#[test]
+fn with_threads_bound_to_harts() {
+    resumes("../../../../tests/guests/bound.c", 2000, 11);
 }
 
 #[test]

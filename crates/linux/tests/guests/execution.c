@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -58,8 +60,20 @@ static void *keeps_running(void *argument)
     return NULL;
 }
 
+// What is a thread's own goes with it: its niceness, and where it may run.
 static void *executes(void *argument)
 {
+    cpu_set_t last;
+    CPU_ZERO(&last);
+    CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &last);
+    if (setpriority(PRIO_PROCESS, 0, 7) || sched_setaffinity(0, sizeof last, &last) ||
+        prctl(PR_SET_TIMERSLACK, 4321, 0, 0, 0))
+        _exit(124);
+    // Under its own number it owns a file, and nobody does when it has another one.
+    int ends[2];
+    struct f_owner_ex owner = {F_OWNER_TID, (int)syscall(SYS_gettid)};
+    if (pipe(ends) || fcntl(ends[0], F_SETOWN_EX, &owner))
+        _exit(123);
     execve(self, argument, environ);
     _exit(125);
 }
@@ -197,6 +211,14 @@ static void execution(void)
         unlink(*name);
 }
 
+static int is_as_the_thread_was(void)
+{
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    return getpriority(PRIO_PROCESS, 0) == 7 && prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0) == 4321 && !sched_getaffinity(0, sizeof own, &own) &&
+           CPU_COUNT(&own) == 1 && CPU_ISSET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &own);
+}
+
 static int child_main(int count, char **arguments)
 {
     const char *what = arguments[0];
@@ -219,7 +241,9 @@ static int child_main(int count, char **arguments)
         return count == 4 && !*arguments[1] && !strcmp(arguments[2], "a b") &&
                !strcmp(arguments[3], "\xff\xfe");
     if (!strcmp(what, "leader"))
-        return getpid() == atoi(arguments[1]) && syscall(SYS_gettid) == getpid() ? 21 : 22;
+        return getpid() != atoi(arguments[1]) || syscall(SYS_gettid) != getpid() ? 22
+               : !is_as_the_thread_was()                                        ? 23
+                                                                                : 21;
     if (!strcmp(what, "print")) {
         printf("printed by %s\n", "a spawned child");
         return 0;

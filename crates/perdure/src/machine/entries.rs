@@ -192,7 +192,7 @@ impl<D: Design, S: Source> Machine<D, S> {
 
     fn schedule_idle_harts(&mut self, now: Cycles) {
         for hart in 0..self.harts.len() {
-            if self.harts[hart].context.running.is_some() || !self.kernel.has_ready() {
+            if self.harts[hart].context.running.is_some() || !self.kernel.has_ready_for(hart) {
                 continue;
             }
             // An idle hart's clock stood still.
