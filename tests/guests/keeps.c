@@ -670,6 +670,45 @@ static void check_requests(void)
 
 enum { CLASS_BEST_EFFORT = 2 << 13 };
 
+static sem_t leave;
+static int needs_leave;
+
+/* It is bound to more than the others are. */
+static void is_restrained(void)
+{
+    cpu_set_t last, own;
+    CPU_ZERO(&last);
+    CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &last);
+    MUST(sched_setaffinity(0, sizeof last, &last));
+    MUST(prctl(PR_SET_TIMERSLACK, 99, 0, 0, 0));
+    MUST(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    sem_post(&ready);
+    while (sem_wait(&leave) < 0) {
+    }
+    CPU_ZERO(&own);
+    SAME(sched_getaffinity(0, sizeof own, &own) == 0 && CPU_EQUAL(&own, &last));
+    SAME(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
+    SAME(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0) == 99);
+    prctl(PR_SET_TIMERSLACK, 0, 0, 0, 0);
+    SAME(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0) == 1234);
+}
+
+static void set_restraints(void)
+{
+    sem_init(&leave, 0, 0);
+    MUST(prctl(PR_SET_TIMERSLACK, 1234, 0, 0, 0));
+    needs_leave = start(is_restrained);
+    MUST(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0));
+}
+
+static void check_restraints(void)
+{
+    int reaps = 0;
+    SAME(prctl(PR_GET_CHILD_SUBREAPER, &reaps, 0, 0, 0) == 0 && reaps == 1);
+    sem_post(&leave);
+    join(needs_leave);
+}
+
 static void set_wishes(void)
 {
     MUST(syscall(SYS_ioprio_set, 1, 0, CLASS_BEST_EFFORT | 6));
@@ -772,6 +811,7 @@ int main(void)
     set_queues();
     set_requests();
     set_wishes();
+    set_restraints();
     set_timers();
     set_memory();
     nap(3000);
@@ -786,6 +826,7 @@ int main(void)
     check_files();
     check_requests();
     check_wishes();
+    check_restraints();
     check_memory();
     MUST(close(tell[1]));
     check_undone();
