@@ -97,7 +97,7 @@ class Machine:
     Nothing is checked before the first call.
     """
 
-    machine: str = "picl"
+    machine: Path = "picl"
     design: str = "picl"
     set: Mapping[str, Value] | Sequence[str] = ()
     harts: int | None = None
@@ -281,7 +281,7 @@ class Machine:
     ) -> dict[str, object]:
         """The request that this machine makes of the core."""
         return {
-            "machine": self.machine,
+            "machine": fspath(self.machine),
             "design": self.design,
             "set": requests.assignments(self.set),
             "harts": self.harts,

@@ -81,3 +81,32 @@ def test_a_file_that_is_not_there(command: Command, tmp_path: Path) -> None:
     ended = command("litmus", tmp_path / "none.toml")
     assert ended.status == 2
     assert "none.toml" in ended.stderr
+
+
+def litmus(tmp_path: Path, model: str, *threads: tuple[str, ...]) -> Path:
+    """The file of a test."""
+    file = tmp_path / "test.toml"
+    listed = json.dumps([list(thread) for thread in threads])
+    file.write_text(f'name = "test"\nmodel = "{model}"\nthreads = {listed}\n')
+    return file
+
+
+@pytest.mark.parametrize("behind", [(), ("new-strand",)])
+def test_a_thread_that_waits_for_another_ones_strand_for_ever(
+    command: Command, tmp_path: Path, behind: tuple[str, ...]
+) -> None:
+    waits = ("store x 1", *behind, "strand-sync", "store y 1")
+    file = litmus(tmp_path, "spms", waits, ("store x 2",))
+    ended = command("litmus", file, "--cuts", "60", "--seed", "1", "--json", "-")
+    assert ended.status == 0, ended.stderr
+    (test,) = json.loads(ended.stdout)["tests"]
+    assert test["machine"]["unsound"] == []
+    assert any(tried["cuts"] >= 60 for tried in test["machine"]["presets"])
+
+
+@pytest.mark.parametrize("model", ["px86", "ptso"])
+def test_more_is_left_than_anybody_can_list(command: Command, tmp_path: Path, model: str) -> None:
+    threads = [tuple(f"store x{place} {value}" for value in range(1, 17)) for place in range(8)]
+    ended = command("litmus", litmus(tmp_path, model, *threads))
+    assert (ended.status, ended.stdout) == (2, "")
+    assert "the test is too large; use fewer stores or locations" in ended.stderr

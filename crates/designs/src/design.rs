@@ -159,12 +159,14 @@ pub(crate) fn only_pools(
     hardware: &Hardware,
     design: &str,
 ) -> Result<Range<u64>, ImpossibleParameter> {
-    let mut pools = hardware.memory.map().pools();
+    let map = hardware.memory.map();
+    let mut pools = map.pools();
     let problem = format!(
-        "{design} needs persistent memory in one piece beside the memory of programs: take the machine spms, or give this one a [[module]] of kind dram, and no second persistent one"
+        "{design} needs persistent memory in one piece, of one module, beside the memory of programs: take the machine spms, or give this one a [[module]] of kind dram, and no second persistent one (count=1)"
     );
+    let modules = |region: &Range<u64>| map.region(region.start).map_or(0, |it| it.modules.len());
     match (pools.next(), pools.next()) {
-        (Some(region), None) => Ok(region),
+        (Some(region), None) if modules(&region) == 1 => Ok(region),
         (region, _) => Err(ImpossibleParameter::new(
             "module",
             if region.is_some() { "several" } else { "none" },

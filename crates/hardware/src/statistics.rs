@@ -124,6 +124,7 @@ crate::counters! {
     at_most(l1d_stores, l1d_accesses);
     at_most(l1i_misses, l1i_accesses);
     at_most(l2_misses, l2_accesses);
-    at_most(64 * nvm_reads, nvm_read_bytes);
+    // A design's own, a device's included, may be of fewer bytes than a line.
+    at_most(64 * nvm_reads, nvm_read_bytes + 63 * nvm_design_reads);
     at_most(llc_misses, llc_accesses);
 }

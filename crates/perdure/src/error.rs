@@ -65,7 +65,21 @@ pub enum Error {
 
 /// A request from its JSON.
 pub(crate) fn parsed<T: DeserializeOwned>(request: &str) -> Result<T, Error> {
-    serde_json::from_str(request).map_err(|error| Error::Request(format!("request: {error}")))
+    let mut document = serde_json::Deserializer::from_str(request);
+    serde_path_to_error::deserialize(&mut document).map_err(|error| {
+        let path = error.path().to_string();
+        let place = if path == "." {
+            "request".to_owned()
+        } else {
+            format!("request: {path}")
+        };
+        let text = error.inner().to_string();
+        // It is in one line, which nobody has written.
+        let text = text
+            .rsplit_once(" at line ")
+            .map_or(text.as_str(), |(text, _)| text);
+        Error::Request(format!("{place}: {text}"))
+    })
 }
 
 /// What every thread of a deadlocked program does.

@@ -7,7 +7,7 @@ use crate::machine::ThreadId;
 use crate::process::{ProcessId, Processes};
 use crate::vfs::descriptor::OpenFiles;
 
-const LINKS_MAX: u32 = 40;
+pub(super) const LINKS_MAX: u32 = 40;
 const NAME_BYTES_MAX: usize = 255;
 
 /// How far `openat2` lets a path lead (its `RESOLVE_*`).
@@ -146,7 +146,10 @@ impl FileSystem {
             }
             Node::ProcessLink(ProcessLink::Executable) => {
                 let about = viewer.processes.get(subject.unwrap_or(viewer.process));
-                Some(about.ok_or(Errno::ENOENT)?.executable.clone())
+                let executable = &about.ok_or(Errno::ENOENT)?.executable;
+                // The first program's is what somebody wrote.
+                let real = self.real_path(executable);
+                Some(real.unwrap_or_else(|| executable.clone()))
             }
             Node::ProcessLink(ProcessLink::Directory) => {
                 let about = viewer.processes.get(subject.unwrap_or(viewer.process));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::host_view::HostNode;
+use super::path::LINKS_MAX;
 use super::{DirectoryNode, FileNode, FileSystem, HostPath, HostView, InodeId, Node};
 use crate::errno::Errno;
 use crate::net::report::NET_REPORTS;
@@ -234,6 +235,41 @@ impl FileSystem {
             return Err(Errno::ENAMETOOLONG);
         }
         Ok(())
+    }
+
+    /// A path that has been looked up, without the links on it; `None` if it no longer leads anywhere.
+    pub fn real_path(&self, path: &str) -> Option<String> {
+        let mut at = self.root;
+        let mut rest: Vec<String> = path.rsplit('/').map(str::to_owned).collect();
+        let mut links = 0;
+        let mut last = None;
+        while let Some(name) = rest.pop() {
+            let directory = self.directory(at).ok()?;
+            let next = match name.as_str() {
+                "" | "." => continue,
+                ".." => directory.parent,
+                _ => (*directory.entries.get(&name)?)?,
+            };
+            match &self.inode(next).ok()?.node {
+                Node::Link(target) => {
+                    links += 1;
+                    if links > LINKS_MAX {
+                        return None;
+                    }
+                    if target.starts_with('/') {
+                        at = self.root;
+                    }
+                    rest.extend(target.rsplit('/').map(str::to_owned));
+                }
+                Node::Directory(_) => at = next,
+                _ => last = Some(name).filter(|_| rest.is_empty()),
+            }
+        }
+        Some(format!(
+            "{}/{}",
+            self.directory_path(at).trim_end_matches('/'),
+            last?
+        ))
     }
 
     /// Some path of an inode that has been looked up, for reports.

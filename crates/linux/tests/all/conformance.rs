@@ -7,7 +7,7 @@ use crate::support::{self, Ended, Options, compile, guest};
 use perdure_linux::{CacheKind, CpuCache};
 
 /// An empty directory of its own for a run.
-fn directory(name: &str) -> PathBuf {
+pub(crate) fn directory(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&path);
     std::fs::create_dir_all(&path).expect("a directory for the run");

@@ -1,5 +1,6 @@
 //! Several programs in one machine: each with its own process, streams and end.
 
+use crate::conformance::directory;
 use crate::support::{self, Ended, Options, Runner, compile, guest};
 use perdure_linux::{Kernel, Program, Repeat};
 use perdure_riscv::Hart;
@@ -234,4 +235,41 @@ fn what_nobody_can_receive_is_closed() {
     let mut options = options(&[&[]]);
     options.configuration.programs = vec![local(&["garbage"])];
     assert_eq!(support::run(options).status, 0);
+}
+
+/// However somebody wrote its name: a program finds what lies beside its file, as every JDK does.
+#[test]
+fn the_first_program_knows_its_own_file() {
+    let root = directory("linked-root");
+    std::fs::create_dir_all(root.join("usr/lib/tool")).expect("a directory");
+    std::fs::create_dir_all(root.join("usr/bin")).expect("a directory");
+    let program = compile(&guest("execution.c"), &["-static"]);
+    std::fs::copy(program, root.join("usr/lib/tool/real")).expect("the program");
+    for (link, target) in [
+        ("bin", "usr/bin"),
+        ("usr/bin/first", "second"),
+        ("usr/bin/second", "/usr/lib/../lib/tool/real"),
+        ("usr/lib/tool/beside", "./real"),
+    ] {
+        let _ = std::fs::remove_file(root.join(link));
+        std::os::unix::fs::symlink(target, root.join(link)).expect("a link");
+    }
+    for path in [
+        "/bin/first",
+        "/usr/bin/second",
+        "/usr/lib/tool/beside",
+        "/usr/lib/tool/real",
+        "first",
+    ] {
+        let mut options = Options::new(path);
+        options.configuration.programs[0].arguments = ["child", "file"].map(String::from).into();
+        options.configuration.sysroot = Some(root.clone());
+        let ended = support::run(options);
+        let said = String::from_utf8_lossy(&ended.standard_output).into_owned();
+        assert_eq!(
+            (said.as_str(), ended.status),
+            ("/usr/lib/tool/real\n", 0),
+            "{path}"
+        );
+    }
 }

@@ -22,7 +22,7 @@ use super::program::{
     Action, Contents, INSTRUCTIONS, Instruction, LOCATIONS, Operand, THREADS, Test,
 };
 
-/// More states than this are too many.
+/// More states than this are too many, and so is what may be left in more ways.
 pub const STATES: usize = 8_000_000;
 
 /// What a model allows, and what it took to find out.
@@ -34,7 +34,7 @@ pub struct Explored {
     pub states: usize,
 }
 
-/// There are more states than [`STATES`].
+/// There are more states, or ways in which something is left, than [`STATES`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct TooLarge;
 
@@ -137,7 +137,7 @@ pub fn explore(test: &Test, rules: &Rules) -> Result<Explored, TooLarge> {
         if explorer.goes_on(&state, &mut next) {
             stack.append(&mut next);
         } else {
-            explorer.found(&state, &mut contents);
+            explorer.found(&state, &mut contents)?;
         }
     }
     Ok(Explored {

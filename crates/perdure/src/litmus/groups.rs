@@ -88,10 +88,10 @@ pub fn explore(test: &Test, rules: &Groups) -> Result<Explored, TooLarge> {
         if !seen.insert(XxHash3_128::oneshot(&bytes)) {
             continue;
         }
-        if seen.len() > STATES {
+        explorer.cut(&state, &mut contents);
+        if seen.len() > STATES || contents.len() > STATES {
             return Err(TooLarge);
         }
-        explorer.cut(&state, &mut contents);
         for thread in 0..test.threads.len() {
             explorer.step(&state, thread, &mut stack);
         }

@@ -124,6 +124,8 @@ struct Machine<'a> {
     found: BTreeSet<Contents>,
     /// Queues that cuts have found already.
     looked_at: HashSet<u128>,
+    /// They leave something in more ways than anybody can list.
+    is_too_large: bool,
 }
 
 /// Finds everything that a cut may leave.
@@ -139,6 +141,7 @@ pub fn explore(test: &Test, rules: &Buffers) -> Result<Explored, TooLarge> {
         rules,
         found: BTreeSet::new(),
         looked_at: HashSet::new(),
+        is_too_large: false,
     };
     let mut seen = HashSet::new();
     let mut stack = vec![start];
@@ -150,7 +153,7 @@ pub fn explore(test: &Test, rules: &Buffers) -> Result<Explored, TooLarge> {
         if !seen.insert(XxHash3_128::oneshot(&state.bytes())) {
             continue;
         }
-        if seen.len() > STATES {
+        if seen.len() > STATES || machine.is_too_large {
             return Err(TooLarge);
         }
         let before = stack.len();
@@ -161,6 +164,9 @@ pub fn explore(test: &Test, rules: &Buffers) -> Result<Explored, TooLarge> {
         if stack.len() == before {
             machine.cut(&state);
         }
+    }
+    if machine.is_too_large {
+        return Err(TooLarge);
     }
     Ok(Explored {
         contents: machine.found,
@@ -374,6 +380,10 @@ impl Machine<'_> {
             let ways: BTreeSet<Contents> = (queue.iter())
                 .flat_map(|segment| segment.found.iter().copied())
                 .collect();
+            if found.len() * ways.len() > STATES {
+                self.is_too_large = true;
+                return;
+            }
             let locations = (0..self.test.lines.len()).filter(|at| self.test.lines[*at] == line);
             let locations: Vec<usize> = locations.collect();
             let with = |contents: &Contents, way: &Contents| {
@@ -389,6 +399,7 @@ impl Machine<'_> {
                 .collect();
         }
         self.found.extend(found);
+        self.is_too_large |= self.found.len() > STATES;
     }
 }
 

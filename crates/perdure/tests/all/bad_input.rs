@@ -38,10 +38,39 @@ fn requests_are_checked_key_by_key() {
         (json!({"stop_after": 0}), "--stop-after"),
         (json!({"planted_bug": "forward-scam"}), "forward-scan"),
         (json!({"colour": "red"}), "colour"),
+        (
+            json!({"stop_after": -5}),
+            "request: stop_after: invalid value",
+        ),
+        (json!({"harts": "2"}), "request: harts: invalid type"),
+        (json!({"environment": [3]}), "request: environment[0]: "),
     ] {
         let message = refusal(&with(base.clone(), more.clone()));
         assert!(message.contains(word), "{more}: {message}");
         assert!(!message.contains("panicked"), "{message}");
+    }
+}
+
+/// What stands in front of one module cannot see what goes to another one.
+#[test]
+fn strands_and_wraps_need_pools_in_one_module() {
+    for design in ["spms", "hlog"] {
+        for (machine, count, is_refused) in [
+            ("nearpm", 2, true),
+            ("nearpm", 1, false),
+            ("spms", 1, false),
+        ] {
+            let mut asked = with(
+                request(design, "@exerciser:1000:64:500"),
+                json!({"machine": machine, "set": []}),
+            );
+            if machine == "nearpm" {
+                asked["set"] = json!([format!("module.nearpm.count={count}")]);
+            }
+            let message = refusal(&asked);
+            let is_said = message.contains("in one piece, of one module");
+            assert_eq!(is_said, is_refused, "{design} on {machine}: {message}");
+        }
     }
 }
 

@@ -7,11 +7,21 @@ use std::collections::BTreeSet;
 use super::super::cut::Cut;
 use super::super::model::Left;
 use super::super::program::{Action, Contents};
-use super::{Explorer, Rest, State, bit};
+use super::{Explorer, Rest, STATES, State, TooLarge, bit};
 
 impl Explorer<'_> {
     /// What a cut may find in the end.
-    pub(super) fn found(&self, state: &State, contents: &mut BTreeSet<Contents>) {
+    pub(super) fn found(
+        &self,
+        state: &State,
+        contents: &mut BTreeSet<Contents>,
+    ) -> Result<(), TooLarge> {
+        // Locations that nothing orders: each has any of its values beside any of the others'.
+        let ways = (state.also.iter()).map(|also| also.count_ones() as usize + 1);
+        let ways = ways.fold(1, usize::saturating_mul);
+        if ways > STATES {
+            return Err(TooLarge);
+        }
         let mut found = vec![state.cut.kept];
         for location in 0..self.test.locations.len() {
             let also = self.values.iter().enumerate();
@@ -28,6 +38,10 @@ impl Explorer<'_> {
             found.extend(with);
         }
         contents.extend(found);
+        if contents.len() > STATES {
+            return Err(TooLarge);
+        }
+        Ok(())
     }
 
     /// Drops what nothing will ask about.

@@ -31,6 +31,11 @@ const LONGEST_STEP: Cycles = 2000;
 /// Lines that come in the way when all threads are done, so that what is dirty leaves the caches.
 const LAST_DISTURBANCES: usize = 6;
 
+/// After so many turns in a row in which no thread comes further, the machine is left to itself for long
+/// enough for whatever memory has to do. Who has come no further by then waits for ever (`strand-sync` may).
+const IDLE_TURNS: u32 = 1000;
+const PATIENCE_CYCLES: Cycles = 200_000;
+
 /// Epochs that a machine with epochs goes on for when all threads are done, so that the last of theirs is
 /// durable.
 const LAST_EPOCHS: u64 = 8;
@@ -72,6 +77,9 @@ pub(super) struct Trial<'a, D: Design> {
     epochs: Option<Cycles>,
     /// Everything up to here has happened, and cuts have been made.
     now: Cycles,
+    /// How far each thread has come; and for how many turns none has come further.
+    furthest: Vec<u64>,
+    idle_turns: u32,
     journal: Journal,
     /// What cuts have left.
     pub seen: Vec<Seen>,
@@ -110,6 +118,8 @@ impl<'a, D: Design> Trial<'a, D> {
             disturbances,
             longest_step,
             epochs,
+            furthest: vec![0; threads.len()],
+            idle_turns: 0,
             journal: Journal::default(),
             seen: Vec::new(),
             cuts: 0,
@@ -156,6 +166,12 @@ impl<'a, D: Design> Trial<'a, D> {
                 // Harts wait until an epoch has ended.
                 self.go_to(self.now + WAITS_FOR_EPOCH_CYCLES)?;
             }
+            if !self.comes_further() && self.idle_turns > IDLE_TURNS {
+                self.go_to(self.now + PATIENCE_CYCLES)?;
+                if !self.comes_further() {
+                    break;
+                }
+            }
         }
         for _ in 0..LAST_DISTURBANCES {
             self.disturb();
@@ -178,6 +194,19 @@ impl<'a, D: Design> Trial<'a, D> {
             self.cut()?;
         }
         Ok(())
+    }
+
+    /// True if a thread has come further since it was last asked. They go forward, but for one that asks
+    /// again and again whether its strands are committed.
+    fn comes_further(&mut self) -> bool {
+        let mut any = false;
+        for (hart, furthest) in self.furthest.iter_mut().enumerate() {
+            let at = self.machine.harts[hart].context.hart.pc;
+            any |= at > *furthest;
+            *furthest = at.max(*furthest);
+        }
+        self.idle_turns = if any { 0 } else { self.idle_turns + 1 };
+        any
     }
 
     /// The hart whose turn it is with its clock, as long as a thread has something to do.
