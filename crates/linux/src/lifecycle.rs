@@ -302,7 +302,11 @@ impl Kernel {
                 left.push((number, zombie.ending));
             }
         }
+        let wants_none = self.wants_no_zombies(reaper);
         for (number, ending) in left {
+            if wants_none {
+                self.processes.zombies.remove(&number);
+            }
             self.tell_of_end(reaper, number, (SIGCHLD, ending));
         }
         orphans
@@ -339,10 +343,7 @@ impl Kernel {
         };
         let parent = alive(parent).then_some(parent.id);
         let Some(parent) = parent else { return };
-        let action = self.action(parent, SIGCHLD);
-        let unwanted = process.exit_signal == SIGCHLD
-            && (action.handler == SIG_IGN || action.flags & SA_NOCLDWAIT != 0);
-        if !unwanted {
+        if process.exit_signal != SIGCHLD || !self.wants_no_zombies(parent) {
             let zombie = Zombie {
                 parent,
                 group: process.group,
@@ -353,6 +354,12 @@ impl Kernel {
             self.processes.zombies.insert(process.id, zombie);
         }
         self.tell_of_end(parent, process.id, (process.exit_signal, ending));
+    }
+
+    /// Whether a process never asks for children that have ended.
+    fn wants_no_zombies(&self, parent: ProcessId) -> bool {
+        let action = self.action(parent, SIGCHLD);
+        action.handler == SIG_IGN || action.flags & SA_NOCLDWAIT != 0
     }
 
     /// A child ended: its parent need not wait any more, and gets the signal, if there is to be one.

@@ -128,7 +128,10 @@ impl NearPm {
         let asked = Asked::of(command.opcode);
         let (devices, operands) = self.spans(&command, asked, owner);
         self.count(asked, devices);
-        self.counters.stale += u64::from(self.is_stale(hardware, operands.first()));
+        // What is refused for its size reads nothing.
+        let most = asked.and_then(Asked::operand_bytes_max).unwrap_or(0);
+        let reads = u64::from(command.size) <= most;
+        self.counters.stale += u64::from(reads && self.is_stale(hardware, operands.first()));
         let mut now = self.cohere(hardware, hart, &operands, now);
         for index in std::mem::take(&mut self.unsent) {
             if let Some(mapping) = self.table.get(index) {

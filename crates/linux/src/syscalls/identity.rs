@@ -6,7 +6,6 @@ use crate::errno::Errno;
 use crate::machine::PAGE_BYTES;
 use crate::process::USER_ID;
 use crate::refusals::Refusal;
-use crate::restraint::Restraint;
 use crate::signal::SIGNAL_MAX;
 
 /// What `uname` says, field by field.
@@ -266,23 +265,11 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
 /// What `prctl` binds a thread to, and what a process does with orphans.
 fn restraint(call: &mut Call, option: u64, argument: u64) -> Answer {
     let (thread, process) = (call.thread, call.process);
-    let own = call.kernel.restraint_of(thread);
+    let mut own = call.kernel.restraint_of(thread);
     match option {
         // PR_SET_TIMERSLACK, PR_GET_TIMERSLACK.
-        29 => {
-            let wished = if argument == 0 {
-                own.first_timer_slack_ns
-            } else {
-                argument
-            };
-            call.kernel.restrain(
-                thread,
-                Restraint {
-                    timer_slack_ns: wished,
-                    ..own
-                },
-            );
-        }
+        29 if argument == 0 => own.timer_slack_ns = own.first_timer_slack_ns,
+        29 => own.timer_slack_ns = argument,
         30 => return Ok(own.timer_slack_ns),
         // PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER.
         36 if argument == 0 => {
@@ -296,15 +283,10 @@ fn restraint(call: &mut Call, option: u64, argument: u64) -> Answer {
             call.write(argument, &reaps.to_le_bytes())?;
         }
         // PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS.
-        38 => call.kernel.restrain(
-            thread,
-            Restraint {
-                no_new_privileges: true,
-                ..own
-            },
-        ),
+        38 => own.no_new_privileges = true,
         _ => return Ok(u64::from(own.no_new_privileges)),
     }
+    call.kernel.restrain(thread, own);
     Ok(0)
 }
 

@@ -181,6 +181,28 @@ static void orphans(void)
     FACT(waitpid(child, &result, 0) == child && WEXITSTATUS(result) == 8);
     FACT(waitpid(-1, &result, 0) > 0 && WEXITSTATUS(result) == 6);
 
+    /* Who ignores them is left none. */
+    signal(SIGCHLD, SIG_IGN);
+    fflush(stdout);
+    int done[2];
+    if (pipe(done))
+        exit(1);
+    child = fork();
+    if (child == 0) {
+        signal(SIGCHLD, SIG_DFL);
+        pid_t below = fork();
+        if (below == 0)
+            _exit(0);
+        waitid(P_PID, (id_t)below, NULL, WEXITED | WNOWAIT);
+        close(done[0]);
+        _exit(0);
+    }
+    close(done[1]);
+    char byte;
+    FACT(read(done[0], &byte, 1));
+    CALL(waitpid(-1, &result, 0));
+    signal(SIGCHLD, SIG_DFL);
+
     FACT(prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0));
     left = orphan(&parent, 0);
     FACT(parent != getpid());
