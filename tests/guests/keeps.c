@@ -20,6 +20,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
@@ -693,8 +694,23 @@ static void is_restrained(void)
     SAME(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0) == 1234);
 }
 
+static int instance;
+
+/* Which of three that are always ready it is that is reported where there is room for one. */
+static int reported(void)
+{
+    struct epoll_event event;
+    return epoll_wait(instance, &event, 1, 0) == 1 ? (int)event.data.u32 : -1;
+}
+
 static void set_restraints(void)
 {
+    MUST(instance = epoll_create1(0));
+    for (uint32_t number = 0; number < 3; number++) {
+        struct epoll_event event = {EPOLLIN, {.u32 = number}};
+        MUST(epoll_ctl(instance, EPOLL_CTL_ADD, eventfd(1, 0), &event));
+    }
+    MUST(reported() == 0 && reported() == 1 ? 0 : -1);
     sem_init(&leave, 0, 0);
     MUST(prctl(PR_SET_TIMERSLACK, 1234, 0, 0, 0));
     needs_leave = start(is_restrained);
@@ -703,6 +719,8 @@ static void set_restraints(void)
 
 static void check_restraints(void)
 {
+    SAME(reported() == 2);
+    SAME(reported() == 0);
     int reaps = 0;
     SAME(prctl(PR_GET_CHILD_SUBREAPER, &reaps, 0, 0, 0) == 0 && reaps == 1);
     sem_post(&leave);

@@ -106,7 +106,7 @@ impl Kernel {
                 self.open.events.remove(id);
             }
             Object::Poller(id) => {
-                self.open.pollers.remove(id);
+                self.remove_poller(id);
             }
             Object::Terminal {
                 terminal,

@@ -23,6 +23,7 @@ use crate::restraint::Restraints;
 use crate::save::Contents;
 use crate::signal::SignalFile;
 use crate::syscalls::attributes::Attributes;
+use crate::syscalls::epoll::Turns;
 use crate::syscalls::preferences::AllWishes;
 use crate::system_v::SystemV;
 use crate::thread::FutexKey;
@@ -61,6 +62,7 @@ pub(crate) struct Rare {
     pub restraints: Restraints,
     /// The processes whose children the orphans below them become.
     pub reapers: BTreeSet<ProcessId>,
+    pub epoll_turns: Turns,
 }
 
 /// The rare parts of open files, which stand with their kind.
@@ -149,4 +151,5 @@ parts! {
     34 rare.affinities: BTreeMap<ThreadId, HartSet>,
     35 rare.restraints: Restraints,
     36 rare.reapers: BTreeSet<ProcessId>,
+    37 rare.epoll_turns: Turns,
 }

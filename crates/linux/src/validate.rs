@@ -74,6 +74,10 @@ impl Kernel {
         if !wishes.all(|wishes| wishes.death_signal <= SIGNAL_MAX) {
             return Err("a signal has an impossible number");
         }
+        let mut pollers = rare.epoll_turns.keys();
+        if !pollers.all(|&id| self.open.pollers.get(id).is_some()) {
+            return Err("an epoll instance that is gone has reported something");
+        }
         let mut spaces = rare.future_locks.iter();
         if !spaces.all(|&id| self.spaces.get(id).is_some()) {
             return Err("memory is locked in a space that is gone");

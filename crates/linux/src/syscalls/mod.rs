@@ -12,6 +12,7 @@ pub(crate) mod control;
 pub(crate) mod copying;
 pub(crate) mod descriptors;
 pub(crate) mod directories;
+pub(crate) mod epoll;
 pub(crate) mod execution;
 pub(crate) mod futexes;
 pub(crate) mod identity;

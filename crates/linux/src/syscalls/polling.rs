@@ -7,7 +7,7 @@ use crate::kernel::Kernel;
 use crate::machine::ThreadId;
 use crate::net::State;
 use crate::thread::Wait;
-use crate::vfs::descriptor::{DESCRIPTORS_MAX, Interest, O_CLOEXEC, Object, OpenFile, Poller};
+use crate::vfs::descriptor::{DESCRIPTORS_MAX, Interest, Object, OpenFile};
 use crate::vfs::pipe::PIPE_ATOMIC_BYTES;
 use crate::vfs::terminal::Terminal;
 
@@ -22,10 +22,6 @@ pub(crate) const POLLWRNORM: u32 = 0x100;
 
 const BOTH: u32 = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
 
-/// So many epoll instances may watch each other in a row.
-const POLLERS_IN_A_ROW: usize = 5;
-
-const EPOLLONESHOT: u32 = 1 << 30;
 const EPOLLET: u32 = 1 << 31;
 
 impl Kernel {
@@ -182,7 +178,12 @@ impl Kernel {
     }
 
     /// What an epoll interest has to report, and the count of changes it belongs to.
-    fn reported_events(&self, file: u32, interest: &Interest, asks: ThreadId) -> (u32, u64) {
+    pub(super) fn reported_events(
+        &self,
+        file: u32,
+        interest: &Interest,
+        asks: ThreadId,
+    ) -> (u32, u64) {
         let Some(file) = self.open.files.get(file) else {
             return (0, 0);
         };
@@ -195,39 +196,6 @@ impl Kernel {
             return (0, activity);
         }
         (events, activity)
-    }
-
-    /// The epoll instances that one watches.
-    fn watched_pollers(&self, id: u32) -> impl Iterator<Item = u32> {
-        let poller = self.open.pollers.get(id);
-        let interests = poller.into_iter().flat_map(|one| one.interests.keys());
-        interests.filter_map(|&(_, file)| match self.open.files.get(file)?.object {
-            Object::Poller(id) => Some(id),
-            _ => None,
-        })
-    }
-
-    /// True if an epoll instance is that one, or watches it through others.
-    fn watches_poller(&self, id: u32, goal: u32) -> bool {
-        id == goal || (self.watched_pollers(id)).any(|below| self.watches_poller(below, goal))
-    }
-
-    /// How many epoll instances watch each other in a row, downwards from one.
-    fn pollers_below(&self, id: u32) -> usize {
-        let below = self
-            .watched_pollers(id)
-            .map(|below| self.pollers_below(below));
-        1 + below.max().unwrap_or(0)
-    }
-
-    /// The same, upwards.
-    fn pollers_above(&self, id: u32) -> usize {
-        let pollers = self.open.pollers.iter().map(|(above, _)| above);
-        let above = pollers.filter(|&above| self.watched_pollers(above).any(|below| below == id));
-        1 + above
-            .map(|above| self.pollers_above(above))
-            .max()
-            .unwrap_or(0)
     }
 
     fn poll_one(&self, asks: ThreadId, number: u64, events: u32) -> u32 {
@@ -355,136 +323,4 @@ pub(crate) fn pselect6(call: &mut Call) -> Answer {
     }
     write_time_left(call, timeout_at, timeout);
     Ok(ready)
-}
-
-/// `epoll_create1`.
-pub(crate) fn epoll_create1(call: &mut Call) -> Answer {
-    let flags = call.arguments[0] as u32;
-    if flags & !O_CLOEXEC != 0 {
-        return Err(Errno::EINVAL.into());
-    }
-    let id = call.kernel.open.pollers.insert(Poller::default());
-    let file = OpenFile::new(Object::Poller(id), 2, "anon_inode:[eventpoll]".to_owned());
-    call.open_made(file, flags & O_CLOEXEC != 0, |kernel| {
-        kernel.open.pollers.remove(id);
-    })
-}
-
-fn poller_of(call: &Call, number: u64) -> Result<u32, Errno> {
-    match call.file(number)?.object {
-        Object::Poller(id) => Ok(id),
-        _ => Err(Errno::EINVAL),
-    }
-}
-
-/// `epoll_ctl`. Files that never block are refused with EPERM, as on Linux.
-pub(crate) fn epoll_ctl(call: &mut Call) -> Answer {
-    let [poller, operation, number, event, ..] = call.arguments;
-    call.descriptor(poller)?;
-    let file = call.descriptor(number)?.file;
-    if matches!(
-        call.file(number)?.object,
-        Object::Inode(_) | Object::Text { .. }
-    ) {
-        return Err(Errno::EPERM.into());
-    }
-    let id = poller_of(call, poller)?;
-    if call.descriptor(poller)?.file == file {
-        return Err(Errno::EINVAL.into());
-    }
-    // So who follows what instances watch comes to an end.
-    if operation == 1
-        && let Object::Poller(inner) = call.file(number)?.object
-    {
-        let kernel = &*call.kernel;
-        let in_a_row = kernel.pollers_above(id) + kernel.pollers_below(inner);
-        if kernel.watches_poller(inner, id) || in_a_row > POLLERS_IN_A_ROW {
-            return Err(Errno::ELOOP.into());
-        }
-    }
-    let key = (number as u32, file);
-    let interest = if operation == 2 {
-        None
-    } else {
-        let events = call.read_u32(event)?;
-        let data = call.read_u64(event.wrapping_add(8))?;
-        Some(Interest {
-            events,
-            data,
-            reported: None,
-            disabled: false,
-        })
-    };
-    let poller = call.kernel.open.pollers.get_mut(id).ok_or(Errno::EBADF)?;
-    let exists = poller.interests.contains_key(&key);
-    match (operation, interest) {
-        (1, Some(_)) if exists => return Err(Errno::EEXIST.into()),
-        (2 | 3, _) if !exists => return Err(Errno::ENOENT.into()),
-        (1 | 3, Some(interest)) => {
-            poller.interests.insert(key, interest);
-        }
-        (2, None) => {
-            poller.interests.remove(&key);
-        }
-        _ => return Err(Errno::EINVAL.into()),
-    }
-    call.wake_file_waiters();
-    Ok(0)
-}
-
-/// `epoll_pwait`, its timeout in milliseconds.
-pub(crate) fn epoll_pwait(call: &mut Call) -> Answer {
-    let milliseconds = call.arguments[3] as i32;
-    let timeout = u64::try_from(milliseconds).ok().map(|ms| ms * 1_000_000);
-    epoll_wait(call, timeout)
-}
-
-/// `epoll_pwait2`, its timeout a `timespec`.
-pub(crate) fn epoll_pwait2(call: &mut Call) -> Answer {
-    let address = call.arguments[3];
-    let timeout = if address == 0 {
-        None
-    } else {
-        Some(call.duration_at(address)?)
-    };
-    epoll_wait(call, timeout)
-}
-
-fn epoll_wait(call: &mut Call, timeout: Option<u64>) -> Answer {
-    let [number, buffer, capacity, _, mask, mask_bytes] = call.arguments;
-    if (capacity as i32) <= 0 {
-        return Err(Errno::EINVAL.into());
-    }
-    let id = poller_of(call, number)?;
-    replace_mask(call, mask, mask_bytes)?;
-    let poller = call.kernel.open.pollers.get(id).ok_or(Errno::EBADF)?;
-    let ready: Vec<((u32, u32), u32, u64, u64)> = poller
-        .interests
-        .iter()
-        .filter_map(|(&key, interest)| {
-            let (events, activity) = call.kernel.reported_events(key.1, interest, call.thread);
-            (events != 0).then_some((key, events, interest.data, activity))
-        })
-        .take(capacity as usize)
-        .collect();
-    if ready.is_empty() {
-        if call.timed_out(timeout) {
-            return Ok(0);
-        }
-        return Err(call.wait_until_retry(Wait::Readiness, timeout));
-    }
-    let mut bytes = Vec::new();
-    for (_, events, data, _) in &ready {
-        bytes.extend(u64::from(*events).to_le_bytes());
-        bytes.extend(data.to_le_bytes());
-    }
-    call.write(buffer, &bytes)?;
-    for (key, _, _, activity) in &ready {
-        let poller = call.kernel.open.pollers.get_mut(id);
-        if let Some(interest) = poller.and_then(|poller| poller.interests.get_mut(key)) {
-            interest.reported = Some(*activity);
-            interest.disabled = interest.events & EPOLLONESHOT != 0;
-        }
-    }
-    Ok(ready.len() as u64)
 }

@@ -9,7 +9,7 @@
 
 use super::{
     Answer, Call, advice, asynchronous, attributes, control, copying, descriptors, directories,
-    execution, futexes, identity, lengths, locked_memory, locks, memory, messages, metadata,
+    epoll, execution, futexes, identity, lengths, locked_memory, locks, memory, messages, metadata,
     opening, permissions, pidfds, pipes, polling, preferences, processes, queues, seals, signals,
     sockets, system_v, threads, time, timers, transfer, watches,
 };
@@ -63,9 +63,9 @@ const TABLE: &[Row] = &[
     (17, "getcwd", Some(directories::getcwd)),
     (18, "lookup_dcookie", None),
     (19, "eventfd2", Some(transfer::eventfd2)),
-    (20, "epoll_create1", Some(polling::epoll_create1)),
-    (21, "epoll_ctl", Some(polling::epoll_ctl)),
-    (22, "epoll_pwait", Some(polling::epoll_pwait)),
+    (20, "epoll_create1", Some(epoll::epoll_create1)),
+    (21, "epoll_ctl", Some(epoll::epoll_ctl)),
+    (22, "epoll_pwait", Some(epoll::epoll_pwait)),
     (23, "dup", Some(descriptors::dup)),
     (24, "dup3", Some(descriptors::dup3)),
     (25, "fcntl", Some(control::fcntl)),
@@ -340,7 +340,7 @@ const TABLE: &[Row] = &[
     (438, "pidfd_getfd", Some(pidfds::pidfd_getfd)),
     (439, "faccessat2", Some(permissions::faccessat2)),
     (440, "process_madvise", None),
-    (441, "epoll_pwait2", Some(polling::epoll_pwait2)),
+    (441, "epoll_pwait2", Some(epoll::epoll_pwait2)),
     (442, "mount_setattr", None),
     (443, "quotactl_fd", None),
     (444, "landlock_create_ruleset", Some(identity::not_implemented)),

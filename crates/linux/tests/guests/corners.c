@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
@@ -325,6 +326,33 @@ static int nested(int by)
     return apply(add, 40);
 }
 
+/* Where there is no room for all that are ready, everybody has a turn. */
+static void ready_ones_have_turns(void)
+{
+    int instance = epoll_create1(0), files[3];
+    struct epoll_event event = {EPOLLIN, {0}}, found[3];
+    for (int i = 0; i < 3; i++) {
+        event.data.u32 = (unsigned)i;
+        files[i] = eventfd(1, 0);
+        epoll_ctl(instance, EPOLL_CTL_ADD, files[i], &event);
+    }
+    for (int room = 1; room <= 2; room++) {
+        printf("room for %d:", room);
+        for (int turn = 0; turn < 5; turn++)
+            for (int i = 0, count = epoll_wait(instance, found, room, 0); i < count; i++)
+                printf("%s%u", i ? "," : " ", found[i].data.u32);
+        printf("\n");
+    }
+    uint64_t one;
+    CALL(read(files[1], &one, sizeof one));
+    CALL(epoll_wait(instance, found, 1, 0));
+    CALL(epoll_wait(instance, found, 3, 0));
+    CALL(epoll_wait(instance, found, 1, 0));
+    close(instance);
+    for (int i = 0; i < 3; i++)
+        close(files[i]);
+}
+
 /* An epoll instance watches another one; no row of them is longer than five, or closed. */
 static void instances_are_watched(void)
 {
@@ -414,6 +442,7 @@ int main(void)
     memory_stays_as_it_was_opened();
     programs_are_not_written();
     instances_are_watched();
+    ready_ones_have_turns();
     advice_is_followed();
     volatile int by = 2;
     FACT(nested(by));
