@@ -74,6 +74,27 @@ const THREAD: &str = "/proc/1/task/1";
 const KERNEL: &str = "/proc/sys/kernel";
 const SYSTEM: &str = "/sys/devices/system";
 
+/// What is said of each hart beside its number: every one is a core by itself, and all are in one package.
+const TOPOLOGY: [(&str, Among); 9] = [
+    ("physical_package_id", Among::Packages),
+    ("thread_siblings", Among::Core),
+    ("thread_siblings_list", Among::Core),
+    ("core_cpus", Among::Core),
+    ("core_cpus_list", Among::Core),
+    ("core_siblings", Among::Package),
+    ("core_siblings_list", Among::Package),
+    ("package_cpus", Among::Package),
+    ("package_cpus_list", Among::Package),
+];
+
+/// Whose numbers such a file has.
+#[derive(Clone, Copy)]
+enum Among {
+    Core,
+    Package,
+    Packages,
+}
+
 impl FileSystem {
     /// Makes what stands here under a name that a directory has not: a file, or a directory with all
     /// that is below it.
@@ -85,10 +106,14 @@ impl FileSystem {
     ) -> Result<Option<InodeId>, Errno> {
         // Nearly every look-up ends here: it is not for any of these.
         let begins = |rest: &str| rest.split('/').next() == Some(name);
-        if name != "cache" && !LATE.iter().any(|(_, rest, _)| begins(rest)) {
+        let of_hart = TOPOLOGY.iter().find(|(known, _)| *known == name);
+        if name != "cache" && of_hart.is_none() && !LATE.iter().any(|(_, rest, _)| begins(rest)) {
             return Ok(None);
         }
         let path = self.directory_path(directory);
+        if let Some(&(_, among)) = of_hart {
+            return self.make_topology(directory, &path, (name, among));
+        }
         if let Some(hart) = hart_of(&path).filter(|_| name == "cache") {
             return self.make_caches(host.caches(), directory, hart);
         }
@@ -158,6 +183,30 @@ impl FileSystem {
             }
         }
         Ok(made)
+    }
+
+    /// Makes a file about a hart's place.
+    fn make_topology(
+        &mut self,
+        directory: InodeId,
+        path: &str,
+        (name, among): (&str, Among),
+    ) -> Result<Option<InodeId>, Errno> {
+        let Some(hart) = path.strip_suffix("/topology").and_then(hart_of) else {
+            return Ok(None);
+        };
+        let harts = self.hart_directories(self.directory(directory)?.parent)?;
+        let some = match among {
+            Among::Core => hart..hart + 1,
+            Among::Package => 0..harts,
+            Among::Packages => 0..1,
+        };
+        let text = match among {
+            Among::Core | Among::Package if !name.ends_with("_list") => mask_of(some, harts),
+            _ => list_of(some),
+        };
+        let node = (Node::Fixed(text + "\n"), 0o444);
+        self.make_below(directory, name, Some(node)).map(Some)
     }
 
     /// How many harts there are: they stand beside this one.

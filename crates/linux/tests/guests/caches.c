@@ -47,5 +47,12 @@ int main(void)
     CALL(open("/sys/devices/system/cpu/cpu0/cache/index4", O_RDONLY));
     CALL(open("/sys/devices/system/cpu/cache", O_RDONLY));
     CALL(open("/tmp/cache", O_RDONLY));
+    static const char *const places[] = {
+        "core_id", "physical_package_id", "thread_siblings", "thread_siblings_list", "core_cpus",
+        "core_cpus_list", "core_siblings", "core_siblings_list", "package_cpus", "package_cpus_list",
+        "nothing",
+    };
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        printf("%s: %s\n", places[i], content("/sys/devices/system/cpu/cpu1/topology", places[i]));
     return 0;
 }
