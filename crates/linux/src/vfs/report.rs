@@ -303,10 +303,20 @@ impl Kernel {
         let (terminal, foreground) = controlling.map_or((0, -1), |(id, terminal)| {
             (0x8800 + u64::from(id), i64::from(terminal.foreground))
         });
+        let state = self.thread_of(process, thread).map(|thread| thread.state);
+        let hart = match state {
+            Some(ThreadState::Running { hart }) => hart,
+            _ => 0,
+        };
+        let about = thread.unwrap_or(ThreadId(process.id.0));
+        let wishes = self.rare.wishes.get(&about).copied().unwrap_or_default();
         format!(
-            "{id} ({name}) {state} {parent} {group} {session} {terminal} {foreground} 4194304 {faults} 0 0 0 {own} 0 {children} 0 20 0 {threads} 0 \
-             {started} {size} {resident} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 \
-             0 0 0 0\n",
+            "{id} ({name}) {state} {parent} {group} {session} {terminal} {foreground} 4194304 {faults} 0 0 0 {own} 0 {children} 0 \
+             {priority} {nice} {threads} 0 {started} {size} {resident} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 \
+             {hart} 0 {policy} 0 0 0 0 0 0 0 0 0 0 0\n",
+            priority = 20 + wishes.nice,
+            nice = wishes.nice,
+            policy = wishes.policy,
             id = thread.map_or(process.id.0, |thread| thread.0),
             parent = process.parent.map_or(0, |parent| parent.0),
             state = &self.state_of(process, thread)[..1],
