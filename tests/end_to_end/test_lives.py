@@ -6,6 +6,7 @@ Always true here: every cut is resumed, and the host's files stay as they were.
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -152,6 +153,33 @@ def test_the_saved_state_is_judged_for_all_that_it_holds(programs: Path) -> None
     open_still = {"departed", "free-page-lists", "free-page-tables", "lock_waits", "refusals"}
     assert excused - {name.split(".")[0] for name in noticed} <= open_still
     assert len(noticed) > 300
+
+
+SMALL = {
+    "epoch.instructions": "6000",
+    "nvm.bytes": "128MiB",
+    "l2.bytes": "128KiB",
+    "llc.bytes_per_hart": "512KiB",
+}
+
+
+@pytest.mark.parametrize(
+    ("turns", "design", "harts"),
+    [
+        (1, "frm", 2),
+        (3, "journaling", 4),
+        (11, "software-logging", 3),
+        (None, "journaling", 3),
+    ],
+)
+def test_whoever_holds_something_may_end_or_become_another_program(
+    programs: Path, turns: int | None, design: str, harts: int
+) -> None:
+    """Recovery checks what was saved: every part of it is about somebody who is there."""
+    turns = random.SystemRandom().randrange(1 << 20) if turns is None else turns
+    machine = Machine(design=design, harts=harts, set=SMALL)
+    report = machine.cut([programs / "guests/turnover", str(turns)], cuts=40, seed=turns)
+    assert report.verified == report.cuts == 40, (turns, report.failures[:1])
 
 
 CHECKER = """#!/bin/sh
