@@ -67,7 +67,8 @@ fn strands_and_wraps_need_pools_in_one_module() {
             if machine == "nearpm" {
                 asked["set"] = json!([format!("module.nearpm.count={count}")]);
             }
-            let message = refusal(&asked);
+            let refused = api::run(&asked.to_string(), &Unobserved).err();
+            let message = refused.map_or_else(String::new, |error| error.to_string());
             let is_said = message.contains("in one piece, of one module");
             assert_eq!(is_said, is_refused, "{design} on {machine}: {message}");
         }
