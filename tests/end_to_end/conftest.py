@@ -16,6 +16,7 @@ import re
 import select
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -228,6 +229,18 @@ class Terminal:
     def __init__(self) -> None:
         self._end, self.device = pty.openpty()
         self._written = ""
+        self._more = threading.Condition()
+        self._asleep, self._wake = os.pipe()
+        # As somebody who looks away: whoever writes on never waits for the test to read.
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while self._end in select.select([self._end, self._asleep], [], [])[0]:
+            some = os.read(self._end, 65536).decode(errors="replace")
+            with self._more:
+                self._written += some
+                self._more.notify_all()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -236,13 +249,10 @@ class Terminal:
 
     def wait_for(self, pattern: str) -> None:
         """Reads until something fits, and forgets what was written up to there."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while (found := re.search(pattern, self._written)) is None:
-            left = max(0.0, deadline - time.monotonic())
-            ready, _, _ = select.select([self._end], [], [], left)
-            assert ready, f"waited in vain for {pattern}; there is {self._written!r}"
-            self._written += os.read(self._end, 65536).decode(errors="replace")
-        self._written = self._written[found.end() :]
+        with self._more:
+            there = self._more.wait_for(lambda: re.search(pattern, self._written), PATIENCE_SECONDS)
+            assert there, f"waited in vain for {pattern}; there is {self._written!r}"
+            self._written = self._written[there.end() :]
 
     def type(self, text: str) -> None:
         """As if somebody typed it."""
@@ -250,8 +260,10 @@ class Terminal:
 
     def close(self) -> None:
         """Hangs up."""
-        os.close(self._end)
-        os.close(self.device)
+        os.write(self._wake, b"x")
+        self._reader.join()
+        for file in (self._end, self.device, self._asleep, self._wake):
+            os.close(file)
 
 
 @pytest.fixture
