@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::Kernel;
 use crate::machine::ThreadId;
+use crate::vfs::report::{list_of, mask_of};
 
 /// A set of harts, a bit each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,14 +59,9 @@ impl HartSet {
         self.0.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// As `/proc` writes it: words of 32 bits, the highest first.
+    /// As `/proc` writes it: the words of `/sys`, without the digits that no hart needs.
     pub fn words(&self, harts: usize) -> String {
-        let half = |number: usize| self.0[number / 2] >> (number % 2 * 32) & 0xffff_ffff;
-        let halves = (0..harts.div_ceil(32)).rev();
-        let texts: Vec<String> = halves
-            .map(|number| format!("{:08x}", half(number)))
-            .collect();
-        let texts = texts.join(",");
+        let texts = mask_of(|hart| self.contains(hart), harts);
         let digits = harts.div_ceil(4) + harts.div_ceil(32) - 1;
         texts[texts.len() - digits..].to_owned()
     }
@@ -79,10 +75,10 @@ impl HartSet {
             while hart < harts && self.contains(hart) {
                 hart += 1;
             }
-            match hart - first {
-                0 => hart += 1,
-                1 => runs.push(first.to_string()),
-                _ => runs.push(format!("{first}-{}", hart - 1)),
+            if hart > first {
+                runs.push(list_of(first..hart));
+            } else {
+                hart += 1;
             }
         }
         runs.join(",")

@@ -65,6 +65,20 @@ pub(crate) struct Rare {
     pub epoll_turns: Turns,
 }
 
+impl Rare {
+    /// What a running thread has goes on under another number.
+    pub fn renumber(&mut self, old: ThreadId, new: ThreadId) {
+        fn renumber<T>(all: &mut BTreeMap<ThreadId, T>, old: ThreadId, new: ThreadId) {
+            if let Some(own) = all.remove(&old) {
+                all.insert(new, own);
+            }
+        }
+        renumber(&mut self.wishes, old, new);
+        renumber(&mut self.affinities, old, new);
+        renumber(&mut self.restraints, old, new);
+    }
+}
+
 /// The rare parts of open files, which stand with their kind.
 #[derive(Default)]
 pub(crate) struct RareFiles {

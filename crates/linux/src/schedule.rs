@@ -72,7 +72,8 @@ impl Kernel {
         }
         loop {
             self.bury(machine);
-            let id = self.take_ready(hart_index)?;
+            let place = self.place_of_ready(hart_index)?;
+            let id = self.scheduler.ready.remove(place)?;
             let thread = self.threads.get_mut(&id)?;
             thread.context.load(hart);
             thread.hart_retired = hart.retired;
@@ -94,14 +95,10 @@ impl Kernel {
         }
     }
 
-    /// The first thread of the queue that may run on a hart, which is in the queue no longer.
-    fn take_ready(&mut self, hart_index: usize) -> Option<ThreadId> {
-        if self.rare.affinities.is_empty() {
-            return self.scheduler.ready.pop_front();
-        }
+    /// Where the first thread stands in the queue that may run on a hart.
+    fn place_of_ready(&self, hart_index: usize) -> Option<usize> {
         let ready = &self.scheduler.ready;
-        let place = (ready.iter()).position(|&id| self.may_run(id, hart_index))?;
-        self.scheduler.ready.remove(place)
+        ready.iter().position(|&id| self.may_run(id, hart_index))
     }
 
     /// The hart's time slice is over: delivers pending signals, then makes room if another thread
@@ -121,8 +118,7 @@ impl Kernel {
         self.deliver_signals(id, hart, machine);
         self.park_if_stopped(hart_index, id, hart);
         let outcome = self.leave(hart_index, id, machine);
-        let waits = |&other: &ThreadId| self.may_run(other, hart_index);
-        let makes_room = self.scheduler.ready.iter().any(waits) || !self.may_run(id, hart_index);
+        let makes_room = self.place_of_ready(hart_index).is_some() || !self.may_run(id, hart_index);
         if outcome != Outcome::Continue || !makes_room {
             return outcome;
         }
@@ -306,19 +302,16 @@ impl Kernel {
     /// True if a thread waits for a hart, or a process for its burial: idle harts should call
     /// `schedule`.
     pub fn has_ready(&self) -> bool {
-        !self.scheduler.ready.is_empty() || !self.dead.is_empty() || !self.rare.departed.is_empty()
+        !self.scheduler.ready.is_empty() || self.has_burials()
+    }
+
+    fn has_burials(&self) -> bool {
+        !self.dead.is_empty() || !self.rare.departed.is_empty()
     }
 
     /// True if one of them may run on this hart.
     pub fn has_ready_for(&self, hart_index: usize) -> bool {
-        let any = self.has_ready();
-        if !any || self.rare.affinities.is_empty() {
-            return any;
-        }
-        let ready = &mut self.scheduler.ready.iter();
-        ready.any(|&id| self.may_run(id, hart_index))
-            || !self.dead.is_empty()
-            || !self.rare.departed.is_empty()
+        self.place_of_ready(hart_index).is_some() || self.has_burials()
     }
 
     /// True if the call that a hart is about to make is `sched_yield`, and nobody else wants a turn, no

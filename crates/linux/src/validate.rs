@@ -45,30 +45,18 @@ impl Kernel {
     /// What few programs have is about threads and files that exist.
     fn validate_rare(&self) -> Result<(), &'static str> {
         let rare = &self.rare;
-        let mut threads = rare.wishes.keys().chain(rare.lock_waits.keys());
+        let bound = rare.affinities.keys().chain(rare.restraints.keys());
+        let mut threads = (rare.wishes.keys().chain(rare.lock_waits.keys())).chain(bound);
         if !threads.all(|id| self.threads.contains_key(id)) {
-            return Err("a thread that is gone wishes or waits for something");
+            return Err("a thread that is gone wishes, waits for or is bound to something");
         }
-        for (id, harts) in &rare.affinities {
-            if !self.threads.contains_key(id) || !harts.is_some_of(self.settings.harts) {
-                return Err(
-                    "a thread that is gone is bound to a hart, or one is to a hart that is not there",
-                );
-            }
+        let mut bound = rare.affinities.values();
+        if !bound.all(|harts| harts.is_some_of(self.settings.harts)) {
+            return Err("a thread is bound to a hart that is not there");
         }
-        let restrained = rare
-            .restraints
-            .keys()
-            .all(|id| self.threads.contains_key(id));
-        if !restrained
-            || !rare
-                .reapers
-                .iter()
-                .all(|&id| self.processes.get(id).is_some())
-        {
-            return Err(
-                "a thread that is gone is restrained, or a process that is gone has orphans",
-            );
+        let mut reapers = rare.reapers.iter();
+        if !reapers.all(|&id| self.processes.get(id).is_some()) {
+            return Err("a process that is gone has orphans");
         }
         let mut wishes = rare.wishes.values();
         if !wishes.all(|wishes| wishes.death_signal <= SIGNAL_MAX) {

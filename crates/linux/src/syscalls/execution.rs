@@ -229,16 +229,7 @@ fn take_leader_number(call: &mut Call) {
         thread.id = leader;
         kernel.threads.insert(leader, thread);
     }
-    let rare = &mut kernel.rare;
-    if let Some(wishes) = rare.wishes.remove(&call.thread) {
-        rare.wishes.insert(leader, wishes);
-    }
-    if let Some(harts) = rare.affinities.remove(&call.thread) {
-        rare.affinities.insert(leader, harts);
-    }
-    if let Some(restraint) = rare.restraints.remove(&call.thread) {
-        rare.restraints.insert(leader, restraint);
-    }
+    kernel.rare.renumber(call.thread, leader);
     kernel.disown(Owner::Thread(call.thread));
     for place in &mut kernel.scheduler.running {
         if *place == Some(call.thread) {

@@ -202,7 +202,9 @@ impl FileSystem {
             Among::Packages => 0..1,
         };
         let text = match among {
-            Among::Core | Among::Package if !name.ends_with("_list") => mask_of(some, harts),
+            Among::Core | Among::Package if !name.ends_with("_list") => {
+                mask_of(|hart| some.contains(&hart), harts)
+            }
             _ => list_of(some),
         };
         let node = (Node::Fixed(text + "\n"), 0o444);
@@ -269,7 +271,10 @@ fn cache_texts(cache: &CpuCache, hart: usize, harts: usize) -> [(&'static str, S
         ("ways_of_associativity", cache.ways.to_string()),
         ("number_of_sets", (cache.bytes / set_bytes).to_string()),
         ("shared_cpu_list", list_of(sharers.clone())),
-        ("shared_cpu_map", mask_of(sharers, harts)),
+        (
+            "shared_cpu_map",
+            mask_of(|hart| sharers.contains(&hart), harts),
+        ),
         ("id", number.to_string()),
     ]
 }

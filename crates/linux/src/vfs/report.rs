@@ -436,14 +436,14 @@ fn lossy(bytes: &[u8]) -> String {
 
 /// All harts as `/sys` shows sets of them.
 fn hart_mask(harts: usize) -> String {
-    mask_of(0..harts, harts) + "\n"
+    mask_of(|hart| hart < harts, harts) + "\n"
 }
 
 /// Some of the harts as `/sys` shows sets of them: 32 to a word, the last word first.
-pub(super) fn mask_of(some: Range<usize>, harts: usize) -> String {
+pub(crate) fn mask_of(has: impl Fn(usize) -> bool, harts: usize) -> String {
     let words = harts.div_ceil(32).max(1);
     let word = |index: usize| {
-        let bits = (0..32).filter(|bit| some.contains(&(32 * index + bit)));
+        let bits = (0..32).filter(|bit| has(32 * index + bit));
         bits.fold(0_u32, |word, bit| word | 1 << bit)
     };
     let all: Vec<String> = (0..words)
@@ -459,7 +459,7 @@ pub(crate) fn hart_list(harts: usize) -> String {
 }
 
 /// Some of the harts as `/sys` lists them.
-pub(super) fn list_of(some: Range<usize>) -> String {
+pub(crate) fn list_of(some: Range<usize>) -> String {
     if some.len() <= 1 {
         some.start.to_string()
     } else {
