@@ -6,7 +6,7 @@
 #   make bench-guard    how fast it is beside an earlier time on this machine: says what moved beyond the noise
 #   make lint    formatting, warnings, types, dead links
 #   make quick   compiles and installs perdure quickly, after a change of one line in seconds
-#   make tuned   compiles and installs perdure for speed, twice as long as usual
+#   make tuned   counts anew which ways programs take, and compiles and installs perdure with that
 #   make docs    the documentation as a site, in out/site/html
 #   make wheels  wheels for x86-64 and aarch64 Linux, in out/wheels
 #   make clean   removes what was built here
@@ -81,7 +81,7 @@ $(STAMPS)/wheel-tools: pyproject.toml .ci/requirements.py $(STAMPS)/venv
 	@touch $@
 
 # Everything was fetched above, so this needs no index.
-$(STAMPS)/perdure: $(SOURCES) Cargo.toml Cargo.lock pyproject.toml $(STAMPS)/dependencies | rust
+$(STAMPS)/perdure: $(SOURCES) $(wildcard .cargo/*) Cargo.toml Cargo.lock pyproject.toml $(STAMPS)/dependencies | rust
 	@echo "· compile and install perdure (some minutes the first time)"
 	@$(PIP) install --no-index --no-build-isolation --no-deps --force-reinstall .
 	@touch $@
@@ -94,12 +94,13 @@ quick: $(STAMPS)/dependencies | rust
 	@rm -f $(STAMPS)/perdure
 	@MATURIN_PEP517_ARGS="--profile quick" $(PIP) install --no-index --no-build-isolation --no-deps --force-reinstall .
 
-# For whoever runs for hours: the optimiser is told which ways programs take. The next `make demo` or `make test`
-# builds the usual one again.
+# For whoever has changed what runs hot, or has another compiler: what every build tells the optimiser of the ways
+# that programs take (.cargo/default.profdata) is counted anew.
 .PHONY: tuned
 tuned: $(STAMPS)/dependencies demo-compiler | rust
 	@rm -f $(STAMPS)/perdure
 	@.ci/tuned
+	@touch $(STAMPS)/perdure
 
 # One compiler is enough for the demonstration: Debian's where root can install it, else PyPI's.
 .PHONY: demo-compiler
