@@ -2,7 +2,8 @@
 
     counted.py <COUNTS.txt >KEPT.txt
 
-Both are LLVM's text format. Always true: what is left out is, for the compiler, not cold but not counted.
+Both are LLVM's text format. Always true: what is left out is, for the compiler, not cold but not
+counted.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from collections.abc import Iterable
 
 OFTEN = 100_000
-"""So often runs some way through a function that is kept: 9.7 MB of counts become one, and no hot way is lost."""
+"""So often runs some way through a function that is kept: of 10 MB of counts one is left."""
 
 
 def kept(text: str) -> Iterable[str]:
