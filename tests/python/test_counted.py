@@ -1,0 +1,70 @@
+"""What `.cargo/default.profdata` has counted is of the crates that a build compiles."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+WRAPPER = REPOSITORY / ".cargo" / "rustc"
+COUNTS = WRAPPER.with_name("default.profdata")
+#: As cargo compiles our crates in the profile `release`, but for what it says of them in `metadata`.
+RELEASE = ["--crate-type=rlib", "-Copt-level=3", "-Ccodegen-units=16"]
+
+pytestmark = pytest.mark.skipif(shutil.which("rustc") is None, reason="no compiler")
+
+
+def arguments(tmp_path, *options):
+    """What a compiler is given that says what it is given, if it is the one that counted."""
+    name = COUNTS.with_name("default.profdata.rustc")
+    compiler = tmp_path / "compiler"
+    compiler.write_text(f'#!/bin/sh\n[ "$1" = -vV ] && cat "{name}" || printf "%s\\n" "$@"\n')
+    compiler.chmod(0o755)
+    done = subprocess.run(
+        [WRAPPER, compiler, *options], capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout.splitlines()
+
+
+def identifier(tmp_path, metadata):
+    """What symbols of the crate `perdure` are told apart by."""
+    source = tmp_path / "lib.rs"
+    source.write_text("pub fn nothing() {}\n")
+    library = tmp_path / "library.rlib"
+    crate = ["--crate-name", "perdure", "--edition=2024", *RELEASE, "-C", f"metadata={metadata}"]
+    compiler = shutil.which("rustc")
+    subprocess.run(
+        [WRAPPER, compiler, *crate, source, "-o", library],
+        check=True,
+        timeout=60,
+        cwd=REPOSITORY,
+    )
+    return re.search(rb"perdure\.[0-9a-f]{16}-cgu\.", library.read_bytes()).group()
+
+
+def test_a_build_is_told_what_was_counted_whatever_else_its_profile_says(tmp_path):
+    version = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout
+    if version != COUNTS.with_name("default.profdata.rustc").read_text():
+        pytest.skip("another compiler has counted")
+    one, other = (identifier(tmp_path, metadata) for metadata in ("one", "other"))
+    assert one == other
+    assert one in COUNTS.read_bytes()
+
+
+def test_it_is_our_crates_in_the_release_profile_that_are_told(tmp_path):
+    told = [f"-Cprofile-use={COUNTS}"]
+    ours = ["--crate-name", "perdure_hardware", *RELEASE]
+    assert arguments(tmp_path, *ours, "-C", "metadata=a b") == [*ours, "-C", "metadata=counted", *told]
+    for other in (
+        ["--crate-name", "serde", *RELEASE, "-C", "metadata=a"],
+        ["--crate-name", "perdure_hardware", "-Copt-level=2", "-C", "metadata=a"],
+    ):
+        assert arguments(tmp_path, *other) == other
+
+
+def test_who_counts_names_what_it_counts_likewise(tmp_path):
+    counting = ["--crate-name", "_core", *RELEASE, "-Cprofile-generate=counts"]
+    named = arguments(tmp_path, *counting, "-C", "metadata=a")
+    assert named == [*counting, "-C", "metadata=counted"]
