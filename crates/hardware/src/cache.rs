@@ -360,8 +360,16 @@ impl Cache {
     #[inline(always)]
     pub fn prefetch(&self, line: LineNumber) {
         let record = &self.records[self.set_of(line) * self.ways..][..self.ways];
-        crate::prefetch(&raw const record[0]);
-        crate::prefetch(&raw const record[self.ways / 2]);
+        for way in record.iter().step_by(LINE_BYTES / Self::RECORD_BYTES) {
+            crate::prefetch(way);
+        }
+    }
+
+    /// Starts loading the host's lines of a slot: its record and its bytes are looked at soon.
+    #[inline(always)]
+    pub fn prefetch_slot(&self, slot: Slot) {
+        crate::prefetch(&raw const self.records[slot.0 as usize]);
+        crate::prefetch(self.data(slot));
     }
 
     /// The occupied slots of one set with their words.

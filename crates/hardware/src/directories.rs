@@ -6,7 +6,7 @@
 use crate::array::Array;
 use crate::cache::{Cache, Slot};
 use crate::coherence::Directory;
-use crate::line::LineNumber;
+use crate::line::{LINE_BYTES, LineNumber};
 use crate::pages::Sparse;
 use crate::specification::{Inclusion, Specification};
 
@@ -57,12 +57,23 @@ impl Directories {
         }
     }
 
+    /// Asks the host for the holders of the line of a slot.
+    #[inline(always)]
+    pub fn prefetch_slot(&self, slot: Slot) {
+        if let Self::InTags(holders) = self {
+            crate::prefetch(&raw const holders[slot.0 as usize]);
+        }
+    }
+
     /// Asks the host for what they know of a line.
     #[inline(always)]
     pub fn prefetch(&self, shared: &Cache, line: LineNumber) {
         match self {
             Self::InTags(holders) => {
-                crate::prefetch(&raw const holders[shared.set_of(line) * shared.ways()]);
+                let set = &holders[shared.set_of(line) * shared.ways()..][..shared.ways()];
+                for way in set.iter().step_by(LINE_BYTES / size_of::<u64>()) {
+                    crate::prefetch(way);
+                }
             }
             Self::Apart(map) => map.prefetch(line),
         }

@@ -15,12 +15,16 @@ impl Hardware {
         self.prefetch_llc(line);
     }
 
-    /// What the shared cache knows of the line that will leave the L2 to make room.
+    /// The bytes of the line that will leave the L2 to make room, and what the shared cache has of it.
     #[inline(always)]
     pub(super) fn prefetch_departure(&self, group: usize, victim: Slot) {
-        let l2 = &self.groups[group].l2;
-        if l2.occupied(victim) {
-            self.prefetch_llc(l2.word(victim).line());
+        let group = &self.groups[group];
+        crate::prefetch(group.l2.data(victim));
+        if let Some(&shared) = group.below.get(victim.0 as usize) {
+            self.llc.prefetch_slot(shared);
+            self.directories.prefetch_slot(shared);
+        } else if group.l2.occupied(victim) {
+            self.prefetch_llc(group.l2.word(victim).line());
         }
     }
 
