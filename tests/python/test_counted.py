@@ -10,6 +10,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 WRAPPER = REPOSITORY / ".cargo" / "rustc"
 COUNTS = WRAPPER.with_name("default.profdata")
+COUNTER = WRAPPER.with_name("default.profdata.rustc")
 #: As cargo compiles our crates in the profile `release`, but for their `metadata`.
 RELEASE = ["--crate-type=rlib", "-Copt-level=3", "-Ccodegen-units=16"]
 
@@ -18,9 +19,8 @@ pytestmark = pytest.mark.skipif(shutil.which("rustc") is None, reason="no compil
 
 def arguments(tmp_path, *options):
     """What a compiler is given that says what it is given, if it is the one that counted."""
-    name = COUNTS.with_name("default.profdata.rustc")
     compiler = tmp_path / "compiler"
-    compiler.write_text(f'#!/bin/sh\n[ "$1" = -vV ] && cat "{name}" || printf "%s\\n" "$@"\n')
+    compiler.write_text(f'#!/bin/sh\n[ "$1" = -vV ] && cat "{COUNTER}" || printf "%s\\n" "$@"\n')
     compiler.chmod(0o755)
     done = subprocess.run(
         [WRAPPER, compiler, *options], capture_output=True, text=True, check=True, timeout=60
@@ -46,7 +46,7 @@ def identifier(tmp_path, metadata):
 
 def test_a_build_is_told_what_was_counted_whatever_else_its_profile_says(tmp_path):
     version = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout
-    if version != COUNTS.with_name("default.profdata.rustc").read_text():
+    if version != COUNTER.read_text():
         pytest.skip("another compiler has counted")
     one, other = (identifier(tmp_path, metadata) for metadata in ("one", "other"))
     assert one == other
