@@ -176,7 +176,7 @@ pub(crate) fn only_pools(
 }
 
 /// A design.
-pub trait Design: Policy + Clone + Send {
+pub trait Design: Policy + Clone + Send + 'static {
     /// Name for the command line, results and the configuration section.
     const NAME: &'static str;
     /// One line.
@@ -201,9 +201,9 @@ pub trait Design: Policy + Clone + Send {
     /// What a recovered state may be: who watches a run, and judges what recovery brings back.
     type Promise: Promise;
     /// The design's section of the configuration.
-    type Parameters: Serialize + DeserializeOwned + Default + Clone + Send + Sync;
+    type Parameters: Serialize + DeserializeOwned + Default + Clone + Send + Sync + 'static;
     /// What the design counts for itself, over and above the hardware's [`Statistics`]; `()` if nothing.
-    type Counters: Counters;
+    type Counters: Counters + 'static;
 
     /// Lays the design's formats out in NVM that already holds epoch `epoch` (0 at first boot, the
     /// recovered one afterwards; always 0 where there are none), and starts it. `bug` is one of

@@ -11,6 +11,7 @@ pub mod bytes;
 pub mod copies;
 pub mod design;
 pub mod epochs;
+pub mod facts;
 pub mod frm;
 pub mod hardware_shadow;
 pub mod hlog;
@@ -39,10 +40,11 @@ pub use epochs::{
     END_EPOCH, EpochNumbers, Epochs, EpochsOf, GroupEpochs, MachineEpochs, NoEpochs, OfGroups,
     OfMachine, Urgency,
 };
+pub use facts::{AnyDesign, Facts, OwnCounters};
 pub use oracle::Promise;
 
-/// Something to do with a design chosen by name, compiled once for each design: so its types and
-/// constants are at hand. The machine's ports reach its hooks as `dyn Policy`, which no hit does.
+/// Something to do with a design of whom the type itself is needed, compiled once for each: its harness is so
+/// (`conformance.rs`). Whatever else there is to do with a design takes its [`Facts`].
 pub trait Visitor {
     /// What comes out.
     type Output;
@@ -55,15 +57,8 @@ macro_rules! registry {
         /// Names of all designs.
         pub const NAMES: &[&str] = &[$(<$design as Design>::NAME),*];
 
-        /// The designs that have the persistence instruction of that function, each with its name for it.
-        pub fn who_has(function: u16) -> Vec<(&'static str, &'static str)> {
-            let all = [$((<$design as Design>::NAME, <$design as Design>::INSTRUCTIONS)),*];
-            let of_design = |(design, list): (_, &[(u16, &'static str)])| {
-                let row = list.iter().find(|row| row.0 == function)?;
-                Some((design, row.1))
-            };
-            all.into_iter().filter_map(of_design).collect()
-        }
+        /// What all of them state about themselves, in the same order.
+        pub const ALL: &[&Facts] = &[$(Facts::of::<$design>()),*];
 
         /// Applies a visitor to the design of that name.
         pub fn with_design<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
@@ -89,3 +84,17 @@ registry![
     hlog::Hlog,
     nearpm::NearPm,
 ];
+
+/// What the design of that name states about itself.
+pub fn named(name: &str) -> Option<&'static Facts> {
+    ALL.iter().find(|design| design.name == name).copied()
+}
+
+/// The designs that have the persistence instruction of that function, each with its name for it.
+pub fn who_has(function: u16) -> Vec<(&'static str, &'static str)> {
+    let of_design = |design: &&Facts| {
+        let row = design.instructions.iter().find(|row| row.0 == function)?;
+        Some((design.name, row.1))
+    };
+    ALL.iter().filter_map(of_design).collect()
+}

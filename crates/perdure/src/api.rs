@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use perdure_designs::{Design, EpochsOf, NAMES, Promise, Visitor, with_design};
+use perdure_designs::{ALL, Facts};
 use perdure_hardware::time::Cycles;
 use perdure_linux::WORK_DIRECTORY;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::campaign::{self, broken};
-use crate::configuration::{MACHINES, nearest, no_such_design, summary};
+use crate::configuration::{MACHINES, design_named, nearest, summary};
 use crate::cost::Probes;
 use crate::delivery::{Delivery, write_and_flush};
 use crate::drawing::Drawing;
@@ -44,34 +44,23 @@ mod replay;
 pub use debug::debug;
 pub use replay::replay;
 
-fn visit<V: Visitor>(design: &str, visitor: V) -> Result<V::Output, Error> {
-    with_design(design, visitor).ok_or_else(|| no_such_design(design))
-}
-
-struct PlantedBug<'a>(Option<&'a str>);
-
-impl Visitor for PlantedBug<'_> {
-    type Output = Result<Option<&'static str>, Error>;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        let Some(name) = self.0 else { return Ok(None) };
-        if name.starts_with(mistakes::PREFIX) {
-            return Ok(None);
-        }
-        let names = || D::PLANTED_BUGS.iter().map(|bug| bug.name);
-        names()
-            .find(|known| *known == name)
-            .map(Some)
-            .ok_or_else(|| {
-                Error::Request(match nearest(name, names()) {
-                    Some(hint) => format!(
-                        "{} has no planted bug '{name}'; the nearest is '{hint}'",
-                        D::NAME
-                    ),
-                    None => format!("{} has no planted bugs", D::NAME),
-                })
-            })
-    }
+/// The planted bug that is asked for, if it is one of the design's own.
+fn planted_bug(design: &str, asked: Option<&str>) -> Result<Option<&'static str>, Error> {
+    let design = design_named(design)?;
+    let Some(name) = asked.filter(|name| !name.starts_with(mistakes::PREFIX)) else {
+        return Ok(None);
+    };
+    let names = || design.planted_bugs.iter().map(|bug| bug.name);
+    let found = names().find(|known| *known == name);
+    found.map(Some).ok_or_else(|| {
+        let design = design.name;
+        Error::Request(match nearest(name, names()) {
+            Some(hint) => {
+                format!("{design} has no planted bug '{name}'; the nearest is '{hint}'")
+            }
+            None => format!("{design} has no planted bugs"),
+        })
+    })
 }
 
 struct Run<'a> {
@@ -81,10 +70,9 @@ struct Run<'a> {
     observer: &'a dyn Observer,
 }
 
-impl Visitor for Run<'_> {
-    type Output = Result<Value, Error>;
-
-    fn visit<D: Design>(self) -> Self::Output {
+impl Run<'_> {
+    /// Boots a machine, and runs it to its end.
+    fn boot_and_execute(self) -> Result<Value, Error> {
         let Prepared {
             configuration,
             workload,
@@ -92,17 +80,45 @@ impl Visitor for Run<'_> {
             ..
         } = self.prepared;
         let forward = Arc::new(Delivery::new(self.request, self.prepared, self.observer)?);
-        let machine = Machine::<D>::boot(configuration, workload, *engine, self.bug)?;
+        let machine = Machine::boot(configuration, workload, *engine, self.bug)?;
         let result = self.execute(machine, &forward)?;
         Ok(Value::Object(result))
     }
-}
 
-impl Run<'_> {
+    /// Goes on, to its end, from an epoch that a replica holds.
+    fn go_on_from(self, store: &Snapshots, epoch: u64) -> Result<Value, Error> {
+        let Prepared {
+            configuration,
+            workload,
+            engine,
+            ..
+        } = self.prepared;
+        let forward = Arc::new(Delivery::new(self.request, self.prepared, self.observer)?);
+        let outside = Outside {
+            midway: true,
+            forward: Some(forward.receiver()),
+            forgets: true,
+            ..Outside::new(configuration.kernel.output_memory_bytes)
+        };
+        let host = store.replica()?.host_view(&workload.kernel);
+        let memory = store.restored(epoch)?;
+        let mut machine = machine_of(configuration, memory, host, epoch, outside, *engine)?;
+        if let Some(instructions) = workload.stop_after {
+            machine.stop_in(instructions);
+        }
+        // What left before this epoch is elsewhere, or nowhere.
+        for file in machine.files()? {
+            forward.take(&file);
+        }
+        let mut result = self.execute(machine, &forward)?;
+        result.insert("restored_epoch".into(), json!(epoch));
+        Ok(Value::Object(result))
+    }
+
     /// Runs a machine to its end.
-    fn execute<D: Design>(
+    fn execute(
         self,
-        mut machine: Machine<D>,
+        mut machine: Machine,
         forward: &Arc<Delivery>,
     ) -> Result<Map<String, Value>, Error> {
         machine.outside.forward = Some(forward.receiver());
@@ -117,12 +133,12 @@ impl Run<'_> {
         };
         let started = Instant::now();
         let total = self.request.instructions_expected();
-        let progress = |machine: &Machine<D>| {
+        let progress = |machine: &Machine| {
             self.observer
                 .progress(machine.retired(), total, "instructions", "running");
             forward.hand_on(self.observer);
         };
-        let mut replicate = |machine: &mut Machine<D>, _: u64| {
+        let mut replicate = |machine: &mut Machine, _: u64| {
             if let Some(primary) = &mut primary {
                 primary.follow(machine);
             }
@@ -198,7 +214,7 @@ pub fn run(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     let request = Request::parse(request)?;
     unused::refuse_for_runs(&request)?;
     let prepared = request.prepare()?;
-    let bug = visit(&request.design, PlantedBug(request.planted_bug.as_deref()))??;
+    let bug = planted_bug(&request.design, request.planted_bug.as_deref())?;
     let asks = [
         ("--snapshots", request.snapshots.is_some()),
         ("replication", request.replicate_to.is_some()),
@@ -213,38 +229,13 @@ pub fn run(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     if request.replicate_to.is_some() {
         keep::check_design("--to", &request.design)?;
     }
-    let visitor = Run {
+    let run = Run {
         request: &request,
         prepared: &prepared,
         bug,
         observer,
     };
-    Ok(visit(&request.design, visitor)??.to_string())
-}
-
-struct Cut<'a> {
-    request: &'a Request,
-    prepared: &'a Prepared,
-    bug: Option<&'static str>,
-    observer: &'a dyn Observer,
-}
-
-impl Visitor for Cut<'_> {
-    type Output = Result<Value, Error>;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        let started = Instant::now();
-        let (request, prepared) = (self.request, self.prepared);
-        let mut result = match campaign::run::<D>(request, prepared, self.bug, self.observer) {
-            Ok(campaign) => campaign.to_json(prepared),
-            Err(error) => broken::report(request, prepared, error)?,
-        };
-        result.insert(
-            "host".into(),
-            json!({"seconds": started.elapsed().as_secs_f64()}),
-        );
-        Ok(Value::Object(result))
-    }
+    Ok(run.boot_and_execute()?.to_string())
 }
 
 fn cut_request(asked: &Request, until_cut: bool, observer: &dyn Observer) -> Result<String, Error> {
@@ -254,17 +245,15 @@ fn cut_request(asked: &Request, until_cut: bool, observer: &dyn Observer) -> Res
     unused::refuse_for_cuts(asked, until_cut)?;
     let prepared = asked.prepare()?.until_cut(until_cut);
     prepared.configuration.refuse_timing_only("a power cut")?;
-    let bug = visit(&asked.design, PlantedBug(asked.planted_bug.as_deref()))??;
-    Ok(visit(
-        &asked.design,
-        Cut {
-            request: asked,
-            prepared: &prepared,
-            bug,
-            observer,
-        },
-    )??
-    .to_string())
+    let bug = planted_bug(&asked.design, asked.planted_bug.as_deref())?;
+    let started = Instant::now();
+    let mut result = match campaign::run(asked, &prepared, bug, observer) {
+        Ok(campaign) => campaign.to_json(&prepared),
+        Err(error) => broken::report(asked, &prepared, error)?,
+    };
+    let host = json!({"seconds": started.elapsed().as_secs_f64()});
+    result.insert("host".into(), host);
+    Ok(Value::Object(result).to_string())
 }
 
 /// Runs a program, cuts its power, judges every recovery.
@@ -325,46 +314,6 @@ struct ResumeRequest {
     write_through: Vec<String>,
     #[serde(default)]
     passthrough: bool,
-}
-
-struct ResumeRun<'a> {
-    run: Run<'a>,
-    store: &'a Snapshots,
-    epoch: u64,
-}
-
-impl Visitor for ResumeRun<'_> {
-    type Output = Result<Value, Error>;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        let Self { run, store, epoch } = self;
-        let Prepared {
-            configuration,
-            workload,
-            engine,
-            ..
-        } = run.prepared;
-        let forward = Arc::new(Delivery::new(run.request, run.prepared, run.observer)?);
-        let outside = Outside {
-            midway: true,
-            forward: Some(forward.receiver()),
-            forgets: true,
-            ..Outside::new(configuration.kernel.output_memory_bytes)
-        };
-        let host = store.replica()?.host_view(&workload.kernel);
-        let memory = store.restored(epoch)?;
-        let mut machine = machine_of::<D>(configuration, memory, host, epoch, outside, *engine)?;
-        if let Some(instructions) = workload.stop_after {
-            machine.stop_in(instructions);
-        }
-        // What left before this epoch is elsewhere, or nowhere.
-        for file in machine.files()? {
-            forward.take(&file);
-        }
-        let mut result = run.execute(machine, &forward)?;
-        result.insert("restored_epoch".into(), json!(epoch));
-        Ok(Value::Object(result))
-    }
 }
 
 /// Restores an epoch that a replica holds, and goes on with the program there.
@@ -429,12 +378,7 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
         bug: None,
         observer,
     };
-    let visitor = ResumeRun {
-        run,
-        store: &store,
-        epoch,
-    };
-    Ok(visit(&replica.identity.design, visitor)??.to_string())
+    Ok(run.go_on_from(&store, epoch)?.to_string())
 }
 
 /// Checks that every planted bug is caught and no clean design accused.
@@ -451,10 +395,7 @@ pub fn mutants(request: &str, observer: &dyn Observer) -> Result<String, Error> 
 pub fn hunt(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     let hunt: Hunt = parsed(request)?;
     (hunt.request.configuration()?).refuse_timing_only("a hunt for cuts that fail")?;
-    visit(
-        &hunt.request.design,
-        PlantedBug(hunt.request.planted_bug.as_deref()),
-    )??;
+    planted_bug(&hunt.request.design, hunt.request.planted_bug.as_deref())?;
     Ok(hunt::run(&hunt, observer)?.to_string())
 }
 
@@ -472,31 +413,21 @@ pub fn configuration(request: &str) -> Result<String, Error> {
     let mut machine = configuration.effective();
     machine.remove("design");
     let machine = toml::to_string(&machine).map_err(|error| Error::Defect(error.to_string()))?;
-    let toml = format!("# design: {}\n{machine}", configuration.design);
+    let toml = format!("# design: {}\n{machine}", configuration.design.name);
     Ok(json!({"toml": toml, "hash": configuration.hash(), "values": values}).to_string())
-}
-
-struct Describe;
-
-impl Visitor for Describe {
-    type Output = Value;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        json!({
-            "name": D::NAME,
-            "summary": D::SUMMARY,
-            "promise": D::Promise::NAME, "epochs": D::Epochs::WHOSE, "recovery": D::RECOVERY,
-            "planted_bugs": D::PLANTED_BUGS,
-        })
-    }
 }
 
 /// Designs and machines that this build knows.
 pub fn catalogue() -> String {
-    let designs: Vec<Value> = NAMES
-        .iter()
-        .filter_map(|name| with_design(name, Describe))
-        .collect();
+    let describe = |design: &&Facts| {
+        json!({
+            "name": design.name,
+            "summary": design.summary,
+            "promise": design.promise.name, "epochs": design.epochs, "recovery": design.recovery,
+            "planted_bugs": design.planted_bugs,
+        })
+    };
+    let designs: Vec<Value> = ALL.iter().map(describe).collect();
     let machines: Vec<Value> = MACHINES
         .iter()
         .map(|(name, preset)| {

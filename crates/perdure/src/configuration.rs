@@ -7,7 +7,8 @@
 //! says its range, and no number outside it gets any further, whichever design runs: what a run
 //! computes with is never so large that times overflow or that the run cannot end.
 
-use perdure_designs::{Design, Visitor, with_design};
+use perdure_designs::facts::Parameters;
+use perdure_designs::{Facts, named};
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::specification::{
     Core, Dram, Link, Nvm, PersistenceDomain, Posted, PrefetcherSpecification, Private, Second,
@@ -153,8 +154,8 @@ struct Typed {
 pub struct Configuration {
     /// Name of the machine preset, or the path of the user's.
     pub machine: String,
-    /// Name of the design.
-    pub design: String,
+    /// The design.
+    pub design: &'static Facts,
     /// The substrate.
     pub specification: Specification,
     /// Epochs.
@@ -169,22 +170,12 @@ pub struct Configuration {
     explanations: Explanations,
 }
 
-struct Defaults;
-
-impl Visitor for Defaults {
-    type Output = Value;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        Value::try_from(D::Parameters::default()).expect("parameters are a table of plain values")
-    }
-}
-
 /// The table that knows every key. A design whose section no preset has brings its own defaults.
 static SCHEMA: LazyLock<Table> = LazyLock::new(|| {
     let mut table: Table = MACHINES[0].1.parse().expect("the built-in preset is TOML");
-    for name in perdure_designs::NAMES {
-        let defaults = with_design(name, Defaults).expect("every name has a design");
-        table.entry(*name).or_insert(defaults);
+    for design in perdure_designs::ALL {
+        let section = table.entry(design.name);
+        section.or_insert_with(design.defaults);
     }
     table
 });
@@ -287,14 +278,16 @@ pub(crate) fn parse_override(text: &str) -> Value {
     }
 }
 
-/// The error for a design that isn't there.
-pub fn no_such_design(design: &str) -> Error {
-    let names = perdure_designs::NAMES;
-    Error::Configuration(format!(
-        "there is no design '{design}'; the nearest is '{}' (all: {})",
-        nearest(design, names.iter().copied()).unwrap_or_default(),
-        names.join(", ")
-    ))
+/// The design of that name.
+pub fn design_named(design: &str) -> Result<&'static Facts, Error> {
+    named(design).ok_or_else(|| {
+        let names = perdure_designs::NAMES;
+        Error::Configuration(format!(
+            "there is no design '{design}'; the nearest is '{}' (all: {})",
+            nearest(design, names.iter().copied()).unwrap_or_default(),
+            names.join(", ")
+        ))
+    })
 }
 
 impl Configuration {
@@ -329,9 +322,7 @@ impl Configuration {
         overrides: &[String],
         harts: Option<usize>,
     ) -> Result<Self, Error> {
-        if !perdure_designs::NAMES.contains(&design) {
-            return Err(no_such_design(design));
-        }
+        let design = design_named(design)?;
         let (mut table, mut explanations) = (SCHEMA.clone(), Explanations::of_base());
         if let Some((_, preset)) = MACHINES.iter().find(|(name, _)| *name == machine) {
             merge(&mut table, preset, machine)?;
@@ -374,9 +365,7 @@ impl Configuration {
 
     /// The configuration that [`Self::effective`] gave as TOML; `machine` is what it was called.
     pub fn of_effective(text: &str, machine: &str, design: &str) -> Result<Self, Error> {
-        if !perdure_designs::NAMES.contains(&design) {
-            return Err(no_such_design(design));
-        }
+        let design = design_named(design)?;
         let mut table = SCHEMA.clone();
         let given: Table = text
             .parse()
@@ -393,7 +382,7 @@ impl Configuration {
         mut table: Table,
         explanations: Explanations,
         machine: &str,
-        design: &str,
+        design: &'static Facts,
     ) -> Result<Self, Error> {
         check_ranges(&table)?;
         by_design::settle_inclusion(&mut table, design)?;
@@ -404,7 +393,7 @@ impl Configuration {
             .map_err(|error: toml::de::Error| Error::Configuration(error.message().to_owned()))?;
         let configuration = Self {
             machine: machine.to_owned(),
-            design: design.to_owned(),
+            design,
             specification: Specification {
                 harts: typed.harts,
                 core: typed.core,
@@ -427,9 +416,8 @@ impl Configuration {
             explanations,
         };
         configuration.validate()?;
-        for name in perdure_designs::NAMES {
-            with_design(name, CheckParameters(&configuration))
-                .ok_or_else(|| no_such_design(name))??;
+        for design in perdure_designs::ALL {
+            configuration.parameters_of(design)?;
         }
         Ok(configuration)
     }
@@ -448,7 +436,7 @@ impl Configuration {
         let untimed = |design: &str, key: &str| {
             let section = self.table.get(design).and_then(Value::as_table);
             let value = section.and_then(|section| section.get(key));
-            self.design == design && value.and_then(Value::as_bool) == Some(false)
+            self.design.name == design && value.and_then(Value::as_bool) == Some(false)
         };
         if posted.writes {
             Some("posted.writes")
@@ -473,16 +461,16 @@ impl Configuration {
         ))
     }
 
-    /// A design's parameters from its section.
-    pub fn parameters<D: Design>(&self) -> Result<D::Parameters, Error> {
-        let section = self
-            .table
-            .get(D::NAME)
-            .cloned()
-            .unwrap_or(Value::Table(Table::new()));
-        section.try_into().map_err(|error: toml::de::Error| {
-            Error::Configuration(format!("[{}] {}", D::NAME, error.message()))
-        })
+    /// The design's parameters, from its section.
+    pub fn parameters(&self) -> Result<Parameters, Error> {
+        self.parameters_of(self.design)
+    }
+
+    fn parameters_of(&self, design: &Facts) -> Result<Parameters, Error> {
+        let section = self.table.get(design.name).cloned();
+        let section = section.unwrap_or(Value::Table(Table::new()));
+        (design.parameters)(section)
+            .map_err(|error| Error::Configuration(format!("[{}] {}", design.name, error.message())))
     }
 
     /// The configuration as TOML: what decides a run's result, no more (other designs' sections
@@ -490,11 +478,11 @@ impl Configuration {
     pub fn effective(&self) -> Table {
         let mut table = self.table.clone();
         for name in perdure_designs::NAMES {
-            if *name != self.design {
+            if *name != self.design.name {
                 table.remove(*name);
             }
         }
-        table.insert("design".into(), Value::String(self.design.clone()));
+        table.insert("design".into(), Value::String(self.design.name.into()));
         table
     }
 
@@ -530,23 +518,6 @@ fn merge(table: &mut Table, preset: &str, source: &str) -> Result<(), Error> {
     values
         .into_iter()
         .try_for_each(|(key, value)| put(table, &key, value, source))
-}
-
-/// Checks a design's parameters without building a machine.
-pub struct CheckParameters<'a>(pub &'a Configuration);
-
-impl Visitor for CheckParameters<'_> {
-    type Output = Result<(), Error>;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        self.0.parameters::<D>().map(drop)
-    }
-}
-
-/// Checks everything that can be checked without a program.
-pub fn check(configuration: &Configuration) -> Result<(), Error> {
-    with_design(&configuration.design, CheckParameters(configuration))
-        .ok_or_else(|| no_such_design(&configuration.design))?
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@
 //! - Recovery's time is that of its own reads and writes
 //!   ([`perdure_hardware::recovery_clock`]).
 
-use perdure_designs::Design;
 use perdure_designs::surviving::{Journal, Surviving};
 use perdure_hardware::random::Random;
 use perdure_hardware::recovery_clock::{RecoveryClock, RecoveryCost};
@@ -29,13 +28,8 @@ pub struct CutCost {
 
 impl CutCost {
     /// The cost of cutting a machine now, at `at`, after which `epoch` comes back.
-    pub fn of<D: Design>(
-        machine: &Machine<D>,
-        at: Cycles,
-        epoch: Option<u64>,
-        recovery: RecoveryCost,
-    ) -> Self {
-        let epoch = epoch.filter(|_| D::RECOVERY.resumes());
+    pub fn of(machine: &Machine, at: Cycles, epoch: Option<u64>, recovery: RecoveryCost) -> Self {
+        let epoch = epoch.filter(|_| machine.facts().recovery.resumes());
         let progress = machine.progress.as_ref();
         let lost = progress.map(|progress| progress.lost(epoch, at, machine.retired_by_hart()));
         Self {
@@ -109,7 +103,7 @@ pub struct Probes {
 
 impl Probes {
     /// Probes of a machine before its first instruction.
-    pub fn new<D: Design>(machine: &mut Machine<D>) -> Self {
+    pub fn new(machine: &mut Machine) -> Self {
         machine.keep_progress(machine.executing_epoch().saturating_sub(1));
         let mut probes = Self {
             interval: FIRST_INTERVAL,
@@ -133,7 +127,7 @@ impl Probes {
     }
 
     /// Cuts the power, recovers, and puts everything back.
-    pub fn take<D: Design>(&mut self, machine: &mut Machine<D>) {
+    pub fn take(&mut self, machine: &mut Machine) {
         let at = self.next;
         let how = machine.recovery();
         let clock = RecoveryClock::new(&machine.hardware.specification, machine.layout.protected());
@@ -141,7 +135,7 @@ impl Probes {
         let memory = &mut machine.hardware.memory;
         let journal = std::mem::take(&mut self.journal);
         let mut surviving = Surviving::of(memory, journal).timed(clock);
-        let recovered = how.run::<D>(&mut surviving);
+        let recovered = how.run(&mut surviving);
         let recovery = surviving.cost();
         self.journal = surviving.into_journal().undo(&mut memory.arena);
         memory.power_back(&lost);

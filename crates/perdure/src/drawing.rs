@@ -5,7 +5,6 @@
 
 use std::path::Path;
 
-use perdure_designs::Design;
 use perdure_hardware::persist_order::{PersistOrder, PersistRow, RowSink};
 use perdure_hardware::time::Cycles;
 use perdure_hardware::timeline::{Event, NotCopied, Sink, Timeline};
@@ -55,11 +54,7 @@ fn refused(path: &Path) -> impl Fn(std::io::Error) -> Error {
 impl Drawing {
     /// Begins to trace a machine that has not run yet. Where a part of the run is measured, and nothing else
     /// is said, that part is traced.
-    pub fn start<D: Design>(
-        asked: &Asked,
-        prepared: &Prepared,
-        machine: &mut Machine<D>,
-    ) -> Result<Self, Error> {
+    pub fn start(asked: &Asked, prepared: &Prepared, machine: &mut Machine) -> Result<Self, Error> {
         let mut windows = asked.windows()?;
         if prepared.workload.region.is_some() && asked.from.is_none() {
             windows.from = Cycles::MAX;
@@ -97,11 +92,11 @@ impl Drawing {
     }
 
     /// Begins the file of the timeline.
-    fn draw<D: Design>(
+    fn draw(
         &self,
         path: &Path,
         prepared: &Prepared,
-        machine: &Machine<D>,
+        machine: &Machine,
     ) -> Result<Shared<Ordered>, Error> {
         let configuration = &prepared.configuration;
         let measures = prepared.workload.region.is_some();
@@ -109,11 +104,14 @@ impl Drawing {
         let modules = machine.hardware.memory.modules();
         let names = Names {
             modules: modules.iter().map(|module| module.name.clone()).collect(),
-            design: D::NAME,
+            design: configuration.design.name,
         };
-        let title = format!("perdure: {} on {}", D::NAME, configuration.machine);
+        let title = format!(
+            "perdure: {} on {}",
+            configuration.design.name, configuration.machine
+        );
         let about = [
-            ("design", D::NAME.to_owned()),
+            ("design", configuration.design.name.to_owned()),
             ("machine", configuration.machine.clone()),
             ("configuration_hash", prepared.config_hash.clone()),
             ("timing_version", crate::version::TIMING.to_string()),
@@ -128,7 +126,7 @@ impl Drawing {
     }
 
     /// The run is over, or was interrupted: ends the files, and says what they have.
-    pub fn finish<D: Design>(self, machine: &mut Machine<D>) -> Result<Value, Error> {
+    pub fn finish(self, machine: &mut Machine) -> Result<Value, Error> {
         machine.end_drawing();
         // Every file is ended, whatever is said of the first.
         let instructions = self.instructions.as_ref();

@@ -5,12 +5,10 @@
 
 use std::time::Instant;
 
-use perdure_designs::{Design, Visitor, with_design};
 use perdure_hardware::arena::PAGE_BYTES;
 use perdure_hardware::time::Cycles;
 use serde_json::{Value, json};
 
-use crate::configuration::no_such_design;
 use crate::error::Error;
 use crate::machine::{Machine, Pause, Workload};
 use crate::observer::{Observer, run_on};
@@ -22,36 +20,15 @@ const FORKS: u32 = 20;
 /// How far the machine goes on while a fork of it lives.
 const STRETCH_CYCLES: Cycles = 2_000_000;
 
-struct Forks<'a> {
-    request: &'a Request,
-    prepared: &'a Prepared,
-    observer: &'a dyn Observer,
-}
-
-impl Visitor for Forks<'_> {
-    type Output = Result<Value, Error>;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        measure::<D>(self.request, self.prepared, self.observer)
-    }
-}
-
 /// Times forks of a machine that has run for as many instructions as a request would measure, or to its end
 /// if that comes first. JSON in, JSON out.
 pub fn time(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     let request = Request::parse(request)?;
-    let forks = Forks {
-        request: &request,
-        prepared: &request.prepare()?,
-        observer,
-    };
-    let done = with_design(&request.design, forks);
-    Ok(done
-        .ok_or_else(|| no_such_design(&request.design))??
-        .to_string())
+    let prepared = request.prepare()?;
+    Ok(measure(&request, &prepared, observer)?.to_string())
 }
 
-fn measure<D: Design>(
+fn measure(
     request: &Request,
     prepared: &Prepared,
     observer: &dyn Observer,
@@ -60,8 +37,7 @@ fn measure<D: Design>(
         region: None,
         ..prepared.workload.clone()
     };
-    let mut machine =
-        Machine::<D>::boot(&prepared.configuration, &workload, prepared.engine, None)?;
+    let mut machine = Machine::boot(&prepared.configuration, &workload, prepared.engine, None)?;
     let before = request.measure_instructions.unwrap_or(u64::MAX);
     while machine.retired() < before {
         let until = machine.time() + STRETCH_CYCLES;
@@ -99,7 +75,7 @@ fn measure<D: Design>(
 }
 
 /// Host seconds that a stretch takes.
-fn stretch<D: Design>(machine: &mut Machine<D>) -> Result<f64, Error> {
+fn stretch(machine: &mut Machine) -> Result<f64, Error> {
     let until = machine.time() + STRETCH_CYCLES;
     let started = Instant::now();
     while let Pause::EpochEnded(_) = machine.run(until)? {}

@@ -17,14 +17,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use perdure_designs::{Design, Visitor, with_design};
 use perdure_hardware::random::Random;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::drawn::Drawn;
-use crate::campaign::{self, broken};
-use crate::configuration::no_such_design;
+use crate::campaign::{self, Campaign, broken};
+use crate::configuration::design_named;
 use crate::error::Error;
 use crate::observer::{Observer, Timely};
 use crate::parallel;
@@ -160,85 +159,6 @@ enum Stopped {
     Error(Error),
 }
 
-struct Attempt<'a> {
-    request: &'a Request,
-    /// Why a cut failed is wanted, too.
-    explains: bool,
-    observer: &'a dyn Observer,
-}
-
-impl Visitor for Attempt<'_> {
-    type Output = Result<Seen, Stopped>;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        let prepared = match self.request.prepare() {
-            Ok(mut prepared) => {
-                prepared.explains = self.explains;
-                prepared
-            }
-            Err(Error::Configuration(_)) => return Err(Stopped::Refused),
-            Err(other) => return Err(Stopped::Error(other)),
-        };
-        let planted = self.request.planted_bug.as_deref();
-        let named = |bug: &&perdure_designs::PlantedBug| Some(bug.name) == planted;
-        let bug = D::PLANTED_BUGS.iter().find(named).map(|bug| bug.name);
-        let campaign = match campaign::run::<D>(self.request, &prepared, bug, self.observer) {
-            Ok(campaign) => campaign,
-            Err(Error::Configuration(_)) => return Err(Stopped::Refused),
-            Err(Error::Design { .. }) => {
-                return Ok(Seen {
-                    gave_up: true,
-                    ..Seen::default()
-                });
-            }
-            Err(error) => match broken::verdict(&error) {
-                Some(verdict) => {
-                    return Ok(Seen {
-                        failure: Some(without_cut(self.request, &prepared, verdict, &error)),
-                        ..Seen::default()
-                    });
-                }
-                None if self.observer.interrupted() => return Err(Stopped::Interrupted),
-                None => return Err(Stopped::Error(error)),
-            },
-        };
-        if campaign.interrupted {
-            return Err(Stopped::Interrupted);
-        }
-        let document = Value::Object(campaign.to_json(&prepared));
-        let counts = |key: &str| -> BTreeMap<String, u64> {
-            let counts = document["coverage"][key].as_object();
-            let counts = counts.into_iter().flatten();
-            counts
-                .filter_map(|(name, count)| Some((name.clone(), count.as_u64()?)))
-                .filter(|(_, count)| *count > 0)
-                .collect()
-        };
-        let number = |value: &Value| value.as_u64().unwrap_or(0);
-        let accused = |verdict: Verdict| verdict.is_failure();
-        let failed = campaign.results.iter().find(|one| accused(one.verdict));
-        Ok(Seen {
-            cuts: number(&document["cuts"]),
-            resumed: number(&document["resumed"]),
-            cuts_during_recovery: number(&document["coverage"]["cuts_during_recovery"]),
-            states: counts("design_states"),
-            paths: counts("paths"),
-            gave_up: false,
-            failure: failed.map(|one| {
-                let document = one.to_json();
-                let text = |key: &str| document[key].as_str().map(ToOwned::to_owned);
-                Failure {
-                    verdict: text("verdict").unwrap_or_default(),
-                    message: text("message"),
-                    cycle: number(&document["cycle"]),
-                    token: one.token.clone(),
-                    explanation: document.get("explanation").cloned(),
-                }
-            }),
-        })
-    }
-}
-
 /// A failure of the run itself: any cut of it shows it.
 fn without_cut(request: &Request, prepared: &Prepared, verdict: Verdict, error: &Error) -> Failure {
     Failure {
@@ -259,22 +179,77 @@ fn attempt_explained(
     explains: bool,
     observer: &dyn Observer,
 ) -> Result<Seen, Stopped> {
-    let attempt = Attempt {
-        request,
-        explains,
-        observer,
+    let prepared = match request.prepare() {
+        Ok(mut prepared) => {
+            prepared.explains = explains;
+            prepared
+        }
+        Err(Error::Configuration(_)) => return Err(Stopped::Refused),
+        Err(other) => return Err(Stopped::Error(other)),
     };
-    with_design(&request.design, attempt)
-        .unwrap_or_else(|| Err(Stopped::Error(no_such_design(&request.design))))
+    let planted = request.planted_bug.as_deref();
+    let named = |bug: &&perdure_designs::PlantedBug| Some(bug.name) == planted;
+    let bug = (prepared.configuration.design.planted_bugs.iter())
+        .find(named)
+        .map(|bug| bug.name);
+    let campaign = match campaign::run(request, &prepared, bug, observer) {
+        Ok(campaign) => campaign,
+        Err(Error::Configuration(_)) => return Err(Stopped::Refused),
+        Err(Error::Design { .. }) => {
+            return Ok(Seen {
+                gave_up: true,
+                ..Seen::default()
+            });
+        }
+        Err(error) => match broken::verdict(&error) {
+            Some(verdict) => {
+                return Ok(Seen {
+                    failure: Some(without_cut(request, &prepared, verdict, &error)),
+                    ..Seen::default()
+                });
+            }
+            None if observer.interrupted() => return Err(Stopped::Interrupted),
+            None => return Err(Stopped::Error(error)),
+        },
+    };
+    if campaign.interrupted {
+        return Err(Stopped::Interrupted);
+    }
+    Ok(seen(&campaign, &prepared))
 }
 
-struct Describe;
-
-impl Visitor for Describe {
-    type Output = Drawn;
-
-    fn visit<D: Design>(self) -> Drawn {
-        Drawn::of::<D>()
+/// What a campaign has seen.
+fn seen(campaign: &Campaign, prepared: &Prepared) -> Seen {
+    let document = Value::Object(campaign.to_json(prepared));
+    let counts = |key: &str| -> BTreeMap<String, u64> {
+        let counts = document["coverage"][key].as_object();
+        let counts = counts.into_iter().flatten();
+        counts
+            .filter_map(|(name, count)| Some((name.clone(), count.as_u64()?)))
+            .filter(|(_, count)| *count > 0)
+            .collect()
+    };
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let accused = |verdict: Verdict| verdict.is_failure();
+    let failed = campaign.results.iter().find(|one| accused(one.verdict));
+    Seen {
+        cuts: number(&document["cuts"]),
+        resumed: number(&document["resumed"]),
+        cuts_during_recovery: number(&document["coverage"]["cuts_during_recovery"]),
+        states: counts("design_states"),
+        paths: counts("paths"),
+        gave_up: false,
+        failure: failed.map(|one| {
+            let document = one.to_json();
+            let text = |key: &str| document[key].as_str().map(ToOwned::to_owned);
+            Failure {
+                verdict: text("verdict").unwrap_or_default(),
+                message: text("message"),
+                cycle: number(&document["cycle"]),
+                token: one.token.clone(),
+                explanation: document.get("explanation").cloned(),
+            }
+        }),
     }
 }
 
@@ -404,7 +379,7 @@ impl Hunters<'_> {
 /// Hunts. The result is the same for any number of jobs, unless time or the user ends it.
 pub fn run(hunt: &Hunt, observer: &dyn Observer) -> Result<Value, Error> {
     let design = &hunt.request.design;
-    let drawn = with_design(design, Describe).ok_or_else(|| no_such_design(design))?;
+    let drawn = Drawn::of(design_named(design)?);
     if !drawn.has_epochs {
         return Err(Error::Request(format!(
             "hunt: under {design} programs are lost with the power, and a hunt watches how they go on: use `perdure cut`"

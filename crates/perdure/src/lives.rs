@@ -18,7 +18,6 @@
 //! cut: each sharing group's contexts as it left the recovered epoch, the kernel as it was before it was
 //! first changed in a newer one, and each line in its newest version that is not newer.
 
-use perdure_designs::Design;
 use perdure_hardware::arena::Arena;
 use perdure_hardware::random::Random;
 use perdure_hardware::time::Cycles;
@@ -134,7 +133,7 @@ pub struct Lives<'a> {
 
 impl Lives<'_> {
     /// A machine before its first instruction.
-    pub fn first<D: Design>(&self) -> Result<Machine<D>, Error> {
+    pub fn first(&self) -> Result<Machine, Error> {
         self.prepared.boot(self.bug)
     }
 
@@ -149,24 +148,24 @@ impl Lives<'_> {
     }
 
     /// The machine that goes on from what recovery brought back.
-    pub(crate) fn next<D: Design>(
+    pub(crate) fn next(
         &self,
-        machine: &Machine<D>,
+        machine: &Machine,
         image: Image,
         epoch: u64,
-    ) -> Result<Machine<D>, Error> {
+    ) -> Result<Machine, Error> {
         let (host, outside) = world_of(machine);
         let configuration = &self.prepared.configuration;
         let resumption = self.resumption(epoch, outside);
-        let mut next = Machine::<D>::resume(configuration, image, host, resumption)?;
+        let mut next = Machine::resume(configuration, image, host, resumption)?;
         next.hardware.enforce_contract();
         Ok(next)
     }
 
     /// The lives after a cut that was verified, to the end of the last one.
-    pub fn go_on<D: Design>(
+    pub fn go_on(
         &self,
-        machine: &Machine<D>,
+        machine: &Machine,
         golden: &Golden,
         image: Image,
         cut: &Life,
@@ -191,8 +190,8 @@ impl Lives<'_> {
             left = left.saturating_sub(at.saturating_sub(start));
             sequel.later_cuts.push(at);
             let mut golden = Golden::watch(&mut current, began)?;
-            let watch = |machine: &mut Machine<D>, epoch| golden.record(machine, epoch);
-            let progress = |_: &Machine<D>| (self.progress)();
+            let watch = |machine: &mut Machine, epoch| golden.record(machine, epoch);
+            let progress = |_: &Machine| (self.progress)();
             match run_on(&mut current, at, self.observer, watch, progress) {
                 Ok(Some(Pause::Time)) => {}
                 // It ended before the power went.
@@ -221,9 +220,9 @@ impl Lives<'_> {
     }
 
     /// Goes on from a replica's memory, as of the end of an epoch, after a cut that lost the primary.
-    pub fn go_on_from_replica<D: Design>(
+    pub fn go_on_from_replica(
         &self,
-        machine: &Machine<D>,
+        machine: &Machine,
         memory: Arena,
         epoch: u64,
         cut: &Life,
@@ -231,18 +230,18 @@ impl Lives<'_> {
         let sequel = Sequel::default();
         let (host, outside) = world_of(machine);
         let configuration = &self.prepared.configuration;
-        let image = formatted::<D>(configuration, memory, epoch)?;
+        let image = formatted(configuration, memory, epoch)?;
         let resumption = self.resumption(epoch, outside);
-        let next = Machine::<D>::resume(configuration, image, host, resumption);
+        let next = Machine::resume(configuration, image, host, resumption);
         match resumable(next)? {
             Err(why) => Ok(sequel.failing((Verdict::NotResumable, why))),
             Ok(mut next) => {
                 next.hardware.enforce_contract();
                 self.judge_end(&mut next, sequel, || {
-                    let mut machine = self.first::<D>()?;
+                    let mut machine = self.first()?;
                     machine.keep_epoch_end(epoch);
                     let memory = verify::image_of_epoch(&mut machine, epoch, cut.cycle)?;
-                    let image = formatted::<D>(configuration, memory, epoch)?;
+                    let image = formatted(configuration, memory, epoch)?;
                     let end = machine.epoch_end.take();
                     let (_, outside) = world_of(&machine);
                     let resumption = Resumption {
@@ -250,7 +249,7 @@ impl Lives<'_> {
                         mistake: None,
                         ..self.resumption(epoch, outside)
                     };
-                    Machine::<D>::fork(configuration, image, end.unwrap_or_default(), resumption)
+                    Machine::fork(configuration, image, end.unwrap_or_default(), resumption)
                 })
             }
         }
@@ -263,9 +262,9 @@ impl Lives<'_> {
     }
 
     /// Cuts a life after the first, and judges that.
-    fn cut<D: Design>(
+    fn cut(
         &self,
-        machine: &mut Machine<D>,
+        machine: &mut Machine,
         golden: &mut Golden,
         (at, tear_seed): (Cycles, u64),
         sequel: &mut Sequel,
@@ -303,18 +302,18 @@ impl Lives<'_> {
     }
 
     /// Lets the next life begin; what is wrong with it from the first.
-    fn begin<D: Design>(
+    fn begin(
         &self,
-        machine: &Machine<D>,
+        machine: &Machine,
         golden: &Golden,
         image: Image,
         epoch: u64,
-    ) -> Result<Result<Machine<D>, (Verdict, String)>, Error> {
+    ) -> Result<Result<Machine, (Verdict, String)>, Error> {
         let next = match resumable(self.next(machine, image, epoch))? {
             Ok(next) => next,
             Err(why) => return Ok(Err((Verdict::NotResumable, why))),
         };
-        let found = (next.hardware).coherent_digest(&next.design, &golden.range());
+        let found = (next.hardware).coherent_digest(&*next.design, &golden.range());
         if golden.digest(epoch) != Some(found) && self.looks(Blind::Carried) {
             let message = format!("the machine goes on with other memory than epoch {epoch}'s");
             return Ok(Err((Verdict::ResumeDiffers, message)));
@@ -323,11 +322,11 @@ impl Lives<'_> {
     }
 
     /// Runs the last life to its end and judges that, if need be beside the golden machine.
-    fn judge_end<D: Design>(
+    fn judge_end(
         &self,
-        last: &mut Machine<D>,
+        last: &mut Machine,
         mut sequel: Sequel,
-        golden: impl FnOnce() -> Result<Machine<D>, Error>,
+        golden: impl FnOnce() -> Result<Machine, Error>,
     ) -> Result<Sequel, Error> {
         let end = self.run_to_end(last)?;
         let words = end.words();
@@ -383,7 +382,7 @@ impl Lives<'_> {
     }
 
     /// What differs between the end of a run and that of the uncut one, in words.
-    pub fn difference<D: Design>(&self, ended: &Machine<D>) -> Option<String> {
+    pub fn difference(&self, ended: &Machine) -> Option<String> {
         let (mine, theirs) = (status_of(ended), self.uncut.status);
         if mine != theirs && self.looks(Blind::Status) {
             let number = |status: Option<i32>| status.unwrap_or(-1);
@@ -397,13 +396,13 @@ impl Lives<'_> {
         difference.filter(|_| self.looks(Blind::Output))
     }
 
-    fn run_to_end<D: Design>(&self, machine: &mut Machine<D>) -> Result<End, Error> {
+    fn run_to_end(&self, machine: &mut Machine) -> Result<End, Error> {
         // Nobody compares memory any more.
         machine.forget_onlookers();
         // A resumed run may be slower, its caches are cold; it may not run on for ever.
         let patience = self.uncut.end.saturating_mul(4);
         let patience = patience.saturating_add(1_000_000_000);
-        let progress = |_: &Machine<D>| (self.progress)();
+        let progress = |_: &Machine| (self.progress)();
         Ok(
             match run_on(machine, patience, self.observer, |_, _| {}, progress) {
                 Ok(None) => End::Stopped,
@@ -417,8 +416,8 @@ impl Lives<'_> {
     }
 
     /// The machine that the life after these cuts begins as, recovered and restored at each of them.
-    pub fn restored<D: Design>(&self, cuts: &[Life]) -> Result<Machine<D>, Error> {
-        let mut machine = self.first::<D>()?;
+    pub fn restored(&self, cuts: &[Life]) -> Result<Machine, Error> {
+        let mut machine = self.first()?;
         for cut in cuts {
             while let Pause::EpochEnded(_) = machine.run(cut.cycle)? {}
             let image = verify::recovered_image(&mut machine, cut.cycle, cut.tear_seed)?;
@@ -429,7 +428,7 @@ impl Lives<'_> {
     }
 
     /// The same machine, golden: never saved and restored.
-    fn golden<D: Design>(&self, cuts: &[Life]) -> Result<Machine<D>, Error> {
+    fn golden(&self, cuts: &[Life]) -> Result<Machine, Error> {
         // A planted bug or mistake would make the golden machine hand out the same wrong bytes.
         let mut prepared = self.prepared.clone();
         prepared.workload.mistake = None;
@@ -438,7 +437,7 @@ impl Lives<'_> {
             prepared: &prepared,
             ..*self
         };
-        let mut machine = sound.first::<D>()?;
+        let mut machine = sound.first()?;
         let mut began: Option<(u64, EpochEnd)> = None;
         for cut in cuts {
             let epoch = cut.recovered_epoch.unwrap_or_default();
@@ -447,7 +446,7 @@ impl Lives<'_> {
             let (_, outside) = world_of(&machine);
             let configuration = &self.prepared.configuration;
             let resumption = sound.resumption(epoch, outside);
-            machine = Machine::<D>::fork(configuration, image, end.clone(), resumption)?;
+            machine = Machine::fork(configuration, image, end.clone(), resumption)?;
             machine.hardware.enforce_contract();
             began = Some((epoch, end));
         }
@@ -458,8 +457,8 @@ impl Lives<'_> {
 /// Runs a machine from its beginning to a cut. Returns its golden state of the recovered epoch's end,
 /// and beside the golden memory what recovery left of the design's. `known` is what the machine began
 /// with, if it is that epoch.
-fn golden_state<D: Design>(
-    machine: &mut Machine<D>,
+fn golden_state(
+    machine: &mut Machine,
     epoch: u64,
     cut: &Life,
     known: Option<EpochEnd>,
@@ -484,7 +483,7 @@ impl Sequel {
 
 /// What a machine that goes on in another's place finds: the same host, and an outside that has seen
 /// what it has seen.
-pub fn world_of<D: Design>(machine: &Machine<D>) -> (HostView, Outside) {
+pub fn world_of(machine: &Machine) -> (HostView, Outside) {
     let outside = Outside {
         forward: None,
         receipts: None,

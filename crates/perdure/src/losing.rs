@@ -10,13 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use perdure_designs::{Design, Visitor, with_design};
 use perdure_hardware::random::Random;
 use perdure_hardware::time::Cycles;
 use serde_json::{Value, json};
 
 use crate::campaign;
-use crate::configuration::no_such_design;
 use crate::error::Error;
 use crate::lives::{End, Lives, failure_of, status_of, world_of};
 use crate::losses::Lost;
@@ -165,26 +163,7 @@ fn lose_under(
         program: vec![program.to_string_lossy().into_owned()],
         ..Request::default()
     };
-    let visitor = SceneVisitor {
-        request: &request,
-        all,
-        observer,
-    };
-    with_design(DESIGN, visitor).ok_or_else(|| no_such_design(DESIGN))?
-}
-
-struct SceneVisitor<'a> {
-    request: &'a Request,
-    all: &'a [Lost],
-    observer: &'a dyn Observer,
-}
-
-impl Visitor for SceneVisitor<'_> {
-    type Output = Result<Losses, Error>;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        lose::<D>(self.request, self.all, self.observer)
-    }
+    lose(&request, all, observer)
 }
 
 /// What came of losses.
@@ -202,13 +181,9 @@ struct Losses {
 
 /// Runs a program once, cuts it when its first output has come back, and resumes it without each of the
 /// things that could be lost.
-fn lose<D: Design>(
-    request: &Request,
-    all: &[Lost],
-    observer: &dyn Observer,
-) -> Result<Losses, Error> {
+fn lose(request: &Request, all: &[Lost], observer: &dyn Observer) -> Result<Losses, Error> {
     let prepared = request.prepare()?;
-    let survey = campaign::survey::<D>(&prepared, None, Schedule::Random, observer)?;
+    let survey = campaign::survey(&prepared, None, Schedule::Random, observer)?;
     let lives = Lives {
         prepared: &prepared,
         bug: None,
@@ -219,9 +194,9 @@ fn lose<D: Design>(
         progress: &|| (),
     };
     let mut losses = Losses::default();
-    let mut machine = lives.first::<D>()?;
+    let mut machine = lives.first()?;
     let mut golden = Golden::watch(&mut machine, 0)?;
-    let watch = |machine: &mut Machine<D>, epoch| golden.record(machine, epoch);
+    let watch = |machine: &mut Machine, epoch| golden.record(machine, epoch);
     reach_output(&mut machine, survey.uncut.end, observer, watch)?;
     let at = machine.time();
     let tear_seed = Random::new(at).bits();
@@ -300,14 +275,14 @@ fn lose<D: Design>(
 }
 
 /// A machine as the power goes, and what recovery makes of it.
-struct Cut<'a, D: Design> {
+struct Cut<'a> {
     lives: &'a Lives<'a>,
-    machine: &'a Machine<D>,
+    machine: &'a Machine,
     image: Image,
     epoch: u64,
 }
 
-impl<D: Design> Cut<'_, D> {
+impl Cut<'_> {
     /// Goes on without something, to the end or a limit; an error in words if that cannot be.
     fn end(&self, lost: Option<Lost>, limit: Limit) -> Result<Result<(End, Ended), String>, Error> {
         let image = self.image.clone();
@@ -320,7 +295,7 @@ impl<D: Design> Cut<'_, D> {
             mistake: lost.map(Mistake::Forgets),
         };
         let configuration = &self.lives.prepared.configuration;
-        let mut machine = match Machine::<D>::resume(configuration, image, host, resumption) {
+        let mut machine = match Machine::resume(configuration, image, host, resumption) {
             Ok(machine) => machine,
             Err(error @ Error::Host { .. }) => return Err(error),
             Err(error) => return Ok(Err(error.to_string())),
@@ -401,11 +376,11 @@ impl Limit {
 }
 
 /// Runs until an epoch has come back at whose end something was written to standard output.
-fn reach_output<D: Design>(
-    machine: &mut Machine<D>,
+fn reach_output(
+    machine: &mut Machine,
     end: Cycles,
     observer: &dyn Observer,
-    mut watch: impl FnMut(&mut Machine<D>, u64),
+    mut watch: impl FnMut(&mut Machine, u64),
 ) -> Result<(), Error> {
     let mut next = machine.time();
     while machine.outside.stream(0, 1).is_empty() {

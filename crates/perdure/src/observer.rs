@@ -4,7 +4,6 @@
 
 use std::time::Instant;
 
-use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
 
 use crate::error::Error;
@@ -57,12 +56,12 @@ impl Observer for Timely<'_> {
 }
 
 /// Runs to the end or until the observer asks to stop. True if it got there.
-pub(crate) fn run_on<D: Design>(
-    machine: &mut Machine<D>,
+pub(crate) fn run_on(
+    machine: &mut Machine,
     until: Cycles,
     observer: &dyn Observer,
-    mut at_epoch: impl FnMut(&mut Machine<D>, u64),
-    mut at_stride: impl FnMut(&Machine<D>),
+    mut at_epoch: impl FnMut(&mut Machine, u64),
+    mut at_stride: impl FnMut(&Machine),
 ) -> Result<Option<Pause>, Error> {
     let mut length = STRIDE;
     let mut stride = machine.time().saturating_add(length);

@@ -12,7 +12,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use perdure_designs::Design;
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, Line};
 use perdure_hardware::physical_map::RegionKind;
@@ -105,8 +104,8 @@ fn files_of(directory: &Path) -> Result<Vec<PoolFile>, Error> {
 
 /// Gives a folder, if there is one, what survives when the run is over: the machine is left to itself until
 /// its memory is done, and then loses its power. The result says what.
-pub fn keep<D: Design>(
-    machine: &mut Machine<D>,
+pub fn keep(
+    machine: &mut Machine,
     directory: Option<&Path>,
     result: &mut Map<String, Value>,
 ) -> Result<(), Error> {
@@ -141,11 +140,7 @@ impl Survived {
     }
 
     /// Those of a machine whose power is cut, which is as before then; `None` if it has none.
-    pub fn cut<D: Design>(
-        machine: &mut Machine<D>,
-        at: Cycles,
-        tear_seed: u64,
-    ) -> Result<Option<Self>, Error> {
+    pub fn cut(machine: &mut Machine, at: Cycles, tear_seed: u64) -> Result<Option<Self>, Error> {
         let Some((addresses, _)) = machine.kernel().pools() else {
             return Ok(None);
         };
@@ -154,7 +149,7 @@ impl Survived {
             let overwrite = &mut |line: u64, newest: &Line| {
                 memory.write_line(line * LINE_BYTES as u64, newest);
             };
-            machine.hardware.newer_lines(&machine.design, overwrite);
+            machine.hardware.newer_lines(&*machine.design, overwrite);
         }
         Self::of(memory, &addresses).map(Some)
     }

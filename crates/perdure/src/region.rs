@@ -6,7 +6,6 @@
 //! program's first parallel phase, from its second thread's start until it has one thread again: the
 //! same work whatever the machine, where instructions also count those of waiting.
 
-use perdure_hardware::counters::Counters;
 use perdure_hardware::time::Cycles;
 
 use crate::statistics::MachineStatistics;
@@ -33,7 +32,7 @@ pub struct Share {
 
 /// What was measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Measured<C> {
+pub struct Measured {
     /// From begin to end.
     pub cycles: Cycles,
     /// How long the NVM then goes on with what it was given.
@@ -41,7 +40,7 @@ pub struct Measured<C> {
     /// All programs' instructions.
     pub instructions: u64,
     /// The counters' growth.
-    pub statistics: MachineStatistics<C>,
+    pub statistics: MachineStatistics,
     /// By program.
     pub programs: Vec<Share>,
     /// False if a program finished too early.
@@ -59,26 +58,26 @@ struct End {
 }
 
 #[derive(Clone, Debug)]
-struct Begun<C> {
+struct Begun {
     at: Cycles,
     retired: Vec<u64>,
-    statistics: MachineStatistics<C>,
+    statistics: MachineStatistics,
 }
 
 /// Counts by program, and watches the region.
 #[derive(Clone, Debug)]
-pub struct Meter<C> {
+pub struct Meter {
     region: Option<Region>,
     /// Instructions retired so far, by program.
     pub retired: Vec<u64>,
     /// Threads that live now, by program; kept up to date only if the region follows them.
     pub threads: Vec<usize>,
-    begun: Option<Begun<C>>,
+    begun: Option<Begun>,
     ends: Vec<Option<End>>,
-    measured: Option<Measured<C>>,
+    measured: Option<Measured>,
 }
 
-impl<C: Counters> Meter<C> {
+impl Meter {
     /// A meter for so many programs.
     pub fn new(programs: usize, region: Option<Region>) -> Self {
         Self {
@@ -92,7 +91,7 @@ impl<C: Counters> Meter<C> {
     }
 
     /// The result, once the region is over.
-    pub fn measured(&self) -> Option<&Measured<C>> {
+    pub fn measured(&self) -> Option<&Measured> {
         self.measured.as_ref()
     }
 
@@ -129,7 +128,7 @@ impl<C: Counters> Meter<C> {
         &mut self,
         now: Cycles,
         finished: impl Fn(usize) -> bool,
-        statistics: impl Fn() -> MachineStatistics<C>,
+        statistics: impl Fn() -> MachineStatistics,
     ) -> bool {
         let Some(region) = self.region else {
             return false;
@@ -211,9 +210,9 @@ mod tests {
             }),
         );
         let nobody = |_| false;
-        let at = |meter: &mut Meter<()>, retired: [u64; 2], now| {
+        let at = |meter: &mut Meter, retired: [u64; 2], now| {
             meter.retired = retired.to_vec();
-            meter.look(now, nobody, MachineStatistics::<()>::default)
+            meter.look(now, nobody, MachineStatistics::default)
         };
         assert!(!at(&mut meter, [15, 5], 100));
         assert_eq!((meter.left(0), meter.left(1)), (u64::MAX, 5));
@@ -236,13 +235,13 @@ mod tests {
             follows_threads: false,
         };
         let mut meter = Meter::new(1, Some(region));
-        meter.look(0, |_| false, MachineStatistics::<()>::default);
+        meter.look(0, |_| false, MachineStatistics::default);
         meter.retired = vec![40];
-        assert!(meter.look(50, |_| true, MachineStatistics::<()>::default));
+        assert!(meter.look(50, |_| true, MachineStatistics::default));
         assert!(!meter.measured().unwrap().complete);
     }
 
-    fn parallel(measure_instructions: u64) -> Meter<()> {
+    fn parallel(measure_instructions: u64) -> Meter {
         let region = Region {
             warm_up_instructions: 0,
             measure_instructions,
@@ -251,10 +250,10 @@ mod tests {
         Meter::new(1, Some(region))
     }
 
-    fn step(meter: &mut Meter<()>, threads: usize, retired: u64, now: Cycles) -> bool {
+    fn step(meter: &mut Meter, threads: usize, retired: u64, now: Cycles) -> bool {
         meter.threads = vec![threads];
         meter.retired = vec![retired];
-        meter.look(now, |_| false, MachineStatistics::<()>::default)
+        meter.look(now, |_| false, MachineStatistics::default)
     }
 
     #[test]
@@ -280,7 +279,7 @@ mod tests {
         assert!(!step(&mut meter, 1, 10, 10));
         meter.threads = vec![0];
         for now in [20, 30] {
-            assert!(!meter.look(now, |_| true, MachineStatistics::<()>::default));
+            assert!(!meter.look(now, |_| true, MachineStatistics::default));
         }
         assert!(meter.measured().is_none());
     }

@@ -1,6 +1,5 @@
 //! Results as JSON. Keys are fixed: programs read them.
 
-use perdure_designs::Design;
 use perdure_hardware::arena::Digest;
 use perdure_hardware::counters::{Counters, Described};
 use perdure_hardware::module::{self, Module};
@@ -19,14 +18,14 @@ use crate::source::Source;
 
 /// A hash of the machine's final state: memory as the program sees it, every context, time, what
 /// left the machine, and how the program ended.
-pub fn state_hash<D: Design, S: Source>(machine: &Machine<D, S>) -> String {
+pub fn state_hash<S: Source>(machine: &Machine<S>) -> String {
     let Digest(memory) = machine
         .hardware
-        .coherent_digest(&machine.design, &machine.layout.protected());
+        .coherent_digest(&*machine.design, &machine.layout.protected());
     let mut hasher = XxHash3_128::new();
     hasher.write(&memory.to_le_bytes());
     if let Some((addresses, _)) = machine.kernel().pools() {
-        let Digest(pools) = (machine.hardware).coherent_digest(&machine.design, &addresses);
+        let Digest(pools) = (machine.hardware).coherent_digest(&*machine.design, &addresses);
         hasher.write(&pools.to_le_bytes());
     }
     for context in machine.contexts() {
@@ -50,8 +49,8 @@ pub fn state_hash<D: Design, S: Source>(machine: &Machine<D, S>) -> String {
 
 /// Everything about a finished run.
 #[expect(clippy::cast_precision_loss, reason = "a rate, for people")]
-pub fn run_result<D: Design>(
-    machine: &Machine<D>,
+pub fn run_result(
+    machine: &Machine,
     prepared: &Prepared,
     seconds: f64,
     interrupted: bool,
@@ -72,12 +71,12 @@ pub fn run_result<D: Design>(
     let (unknown, refused) = unanswered(machine);
     let fatal = ended.and_then(|ended| ended.report.fatal.as_ref());
     let value = json!({
-        "design": prepared.configuration.design,
+        "design": prepared.configuration.design.name,
         "machine": prepared.configuration.machine,
         "config_hash": prepared.config_hash,
         "state_hash": state_hash(machine),
         "exit_code": ended.map(|ended| ended.report.status),
-        "fatal_signal": fatal.map(|fatal| of_signal(fatal, D::NAME)),
+        "fatal_signal": fatal.map(|fatal| of_signal(fatal, machine.facts().name)),
         "remarks": ended.map_or_else(Vec::new, |_| machine.design.remarks()),
         "unknown_system_calls": unknown,
         "refused": refused,
@@ -146,7 +145,7 @@ fn instruction_of_others(bits: u32, design: &str) -> Option<String> {
 }
 
 /// System calls that the kernel does not have, and what it has refused on purpose.
-fn unanswered<D: Design>(machine: &Machine<D>) -> (Vec<Value>, Vec<Value>) {
+fn unanswered(machine: &Machine) -> (Vec<Value>, Vec<Value>) {
     let (unknown, refused) = (
         machine.kernel().unknown_calls(),
         machine.kernel().refusals(),
@@ -195,7 +194,7 @@ fn described(counters: Vec<Described>) -> Map<String, Value> {
     named.collect()
 }
 
-fn programs<D: Design>(machine: &Machine<D>, prepared: &Prepared) -> Vec<Value> {
+fn programs(machine: &Machine, prepared: &Prepared) -> Vec<Value> {
     let reports = machine.kernel().program_reports();
     let asked = &prepared.workload.kernel.programs;
     let retired = &machine.meter.retired;
@@ -212,7 +211,7 @@ fn programs<D: Design>(machine: &Machine<D>, prepared: &Prepared) -> Vec<Value> 
         .collect()
 }
 
-fn region<C: Counters>(measured: &Measured<C>, posted: bool) -> Value {
+fn region(measured: &Measured, posted: bool) -> Value {
     let drain = if posted { measured.drain_cycles } else { 0 };
     let programs: Vec<Value> = measured
         .programs
@@ -231,7 +230,7 @@ fn region<C: Counters>(measured: &Measured<C>, posted: bool) -> Value {
 }
 
 /// The function that an address is in, on whatever the machine runs.
-pub fn symbol_of<D: Design>(machine: &Machine<D>, address: u64) -> Option<String> {
+pub fn symbol_of(machine: &Machine, address: u64) -> Option<String> {
     let (_, running) = machine.location();
     let space = running
         .or_else(|| machine.contexts().find_map(|context| context.running))

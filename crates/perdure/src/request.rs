@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::configuration::{Configuration, check, parse_override};
+use crate::configuration::{Configuration, parse_override};
 use crate::error::{Error, parsed};
 use crate::reads::Reads;
 use crate::timeline;
@@ -288,9 +288,7 @@ impl Request {
             (None, programs) if programs > 1 && set.is_none() => Some(programs),
             (harts, _) => harts,
         };
-        let configuration = Configuration::new(&self.machine, &self.design, &self.set, harts)?;
-        check(&configuration)?;
-        Ok(configuration)
+        Configuration::new(&self.machine, &self.design, &self.set, harts)
     }
 
     /// The setting that says how many harts there are, with its value, where one does: the last of them.

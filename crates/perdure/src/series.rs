@@ -1,6 +1,5 @@
 //! A run over time: what had been written, retired and persisted at every so many cycles.
 
-use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
 use serde::Serialize;
 
@@ -45,7 +44,7 @@ impl Series {
     }
 
     /// Takes a sample.
-    pub fn take<D: Design>(&mut self, machine: &Machine<D>) {
+    pub fn take(&mut self, machine: &Machine) {
         let statistics = machine.hardware.statistics();
         self.samples.push(Sample {
             cycle: self.until(),

@@ -5,20 +5,20 @@
 
 use std::collections::BTreeSet;
 
-use perdure_designs::{Design, Visitor};
+use perdure_designs::OwnCounters;
 use perdure_hardware::counters::{Counters, Described};
 use perdure_hardware::statistics::Statistics;
 
 /// The hardware's counters and a design's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MachineStatistics<C> {
+pub struct MachineStatistics {
     /// The hardware's.
     pub hardware: Statistics,
     /// The design's own.
-    pub design: C,
+    pub design: OwnCounters,
 }
 
-impl<C: Counters> MachineStatistics<C> {
+impl MachineStatistics {
     /// What was counted since an earlier moment.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -66,9 +66,7 @@ const ORDER: &[&str] = &[
 /// The counters of all registered designs, with the values of `own`; then what else `own` has, if its
 /// design is not registered. Several designs may have a counter of the same name.
 fn of_designs(own: Vec<Described>) -> Vec<Described> {
-    let zeros = (perdure_designs::NAMES.iter())
-        .filter_map(|name| perdure_designs::with_design(name, Zeros))
-        .flatten();
+    let zeros = (perdure_designs::ALL.iter()).flat_map(|design| (design.counters)().describe());
     let mut names = BTreeSet::new();
     let mut all: Vec<Described> = zeros
         .chain(own.clone())
@@ -86,17 +84,6 @@ fn of_designs(own: Vec<Described>) -> Vec<Described> {
     all
 }
 
-/// A design's counters as they are at its start.
-struct Zeros;
-
-impl Visitor for Zeros {
-    type Output = Vec<Described>;
-
-    fn visit<D: Design>(self) -> Vec<Described> {
-        D::Counters::default().describe()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -105,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    fn published<C: Counters>(statistics: &MachineStatistics<C>) -> Vec<(&'static str, u64)> {
+    fn published(statistics: &MachineStatistics) -> Vec<(&'static str, u64)> {
         let all = statistics.describe().into_iter();
         all.map(|one| (one.name, one.value)).collect()
     }
@@ -114,13 +101,13 @@ mod tests {
     fn every_design_publishes_the_same_list_with_its_own_values_in_it() {
         let frm = published(&MachineStatistics {
             hardware: Statistics::default(),
-            design: Frm {
+            design: OwnCounters::new(Frm {
                 merged: 3,
                 log_bytes_live_peak: 7,
                 ..Frm::default()
-            },
+            }),
         });
-        let none = published(&MachineStatistics::<()>::default());
+        let none = published(&MachineStatistics::default());
         assert_eq!(frm.len(), none.len());
         for ((name, value), (of_none, zero)) in frm.into_iter().zip(none) {
             assert_eq!((name, 0), (of_none, zero));
@@ -135,7 +122,7 @@ mod tests {
 
     #[test]
     fn designs_stand_in_their_order_between_caches_and_memory() {
-        let all = published(&MachineStatistics::<()>::default());
+        let all = published(&MachineStatistics::default());
         let names: BTreeSet<_> = all.iter().map(|(name, _)| name).collect();
         assert_eq!(names.len(), all.len());
         let mut designs: Vec<_> = (all.iter())
@@ -155,7 +142,7 @@ mod tests {
         let (_, table) = manual.split_once("<!-- table statistics -->").unwrap();
         let (table, _) = table.split_once("<!-- end -->").unwrap();
         let listed: Vec<_> = table.lines().filter(|row| row.starts_with("| `")).collect();
-        let published = MachineStatistics::<()>::default().describe();
+        let published = MachineStatistics::default().describe();
         let published: Vec<_> = (published.iter())
             .map(|one| format!("| `{}` | {} | {} |", one.name, one.unit, one.meaning))
             .collect();
@@ -166,8 +153,8 @@ mod tests {
     #[test]
     fn counters_of_one_name_have_one_meaning() {
         let mut meanings = BTreeMap::new();
-        for name in perdure_designs::NAMES {
-            for one in perdure_designs::with_design(name, Zeros).unwrap() {
+        for design in perdure_designs::ALL {
+            for one in (design.counters)().describe() {
                 let meaning = (one.unit, one.meaning);
                 assert_eq!(*meanings.entry(one.name).or_insert(meaning), meaning);
             }
@@ -185,7 +172,7 @@ mod tests {
     fn counters_of_a_design_that_is_not_registered_come_last_of_the_designs() {
         let all = published(&MachineStatistics {
             hardware: Statistics::default(),
-            design: Unregistered { granted: 3 },
+            design: OwnCounters::new(Unregistered { granted: 3 }),
         });
         let behind = all.iter().position(|(name, _)| *name == FIRST_OF_MEMORY);
         assert_eq!(all[behind.unwrap() - 1], ("genie.granted", 3));

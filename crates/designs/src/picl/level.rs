@@ -19,7 +19,7 @@ use super::{InCacheLog, Parameters, Picl};
 use crate::design::{ImpossibleParameter, PlantedBug};
 
 /// A level of the cache hierarchy, as the place of the EID array.
-pub trait Level: Clone + Send {
+pub trait Level: Clone + Send + 'static {
     /// [`crate::Design::NAME`].
     const NAME: &'static str;
     /// [`crate::Design::SUMMARY`].

@@ -1,18 +1,18 @@
 //! Debugging a program, or a power cut that a token names.
 
-use perdure_designs::{Design, Visitor};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::replay::prepared_as_made;
-use super::{PlantedBug, parsed, visit};
+use super::{parsed, planted_bug};
+use crate::configuration::design_named;
 use crate::debugger::{self, Cut};
 use crate::delivery::write_and_flush;
 use crate::error::Error;
 use crate::lives::later_tear_seeds;
 use crate::machine::Engine;
 use crate::observer::Observer;
-use crate::request::{Prepared, Request};
+use crate::request::Request;
 use crate::token::Token;
 use crate::unused;
 
@@ -42,31 +42,6 @@ struct DebugRequest {
 /// Copies that are kept where nobody says how many.
 const COPIES: usize = 64;
 
-struct Debug<'a> {
-    prepared: &'a Prepared,
-    bug: Option<&'static str>,
-    options: debugger::Options<'a>,
-    observer: &'a dyn Observer,
-}
-
-impl Visitor for Debug<'_> {
-    type Output = Result<Value, Error>;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        debugger::run::<D>(self.prepared, self.bug, self.options, self.observer)
-    }
-}
-
-struct Resumes;
-
-impl Visitor for Resumes {
-    type Output = bool;
-
-    fn visit<D: Design>(self) -> bool {
-        D::RECOVERY.resumes()
-    }
-}
-
 /// The cuts of a token: the one that it names, and those of later lives.
 fn cuts_of(token: &Token) -> Vec<Cut> {
     let first = Cut {
@@ -92,7 +67,7 @@ pub fn debug(request: &str, observer: &dyn Observer) -> Result<String, Error> {
         let mut request = asked.request.clone();
         unused::refuse_for_debugging(&request)?;
         // After a cut something has to go on, or to begin again.
-        request.restart |= !visit(&request.design, Resumes)?;
+        request.restart |= !design_named(&request.design)?.recovery.resumes();
         let prepared = request.prepare()?;
         let cuts = asked.cuts.iter().map(|&cycle| Cut::at(cycle));
         (request, prepared, cuts.collect())
@@ -102,7 +77,7 @@ pub fn debug(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     if let (None, Some(restart)) = (&request.pmem, &mut prepared.restart) {
         restart.workload.pools = None;
     }
-    let bug = visit(&request.design, PlantedBug(request.planted_bug.as_deref()))??;
+    let bug = planted_bug(&request.design, request.planted_bug.as_deref())?;
     let ready = |place: &str| {
         if asked.quiet {
             return;
@@ -110,19 +85,14 @@ pub fn debug(request: &str, observer: &dyn Observer) -> Result<String, Error> {
         let line = format!("perdure: waiting for gdb at {place}; there: target remote {place}\n");
         let _ = write_and_flush(std::io::stderr().lock(), line.as_bytes());
     };
-    let debug = Debug {
-        prepared: &prepared,
-        bug,
-        options: debugger::Options {
-            listen: &asked.listen,
-            // The user goes on from the token's first cut, and the others lie ahead.
-            at_cut: asked.token.is_some(),
-            cuts,
-            copies: asked.copies.unwrap_or(COPIES),
-            ready: &ready,
-        },
-        observer,
+    let options = debugger::Options {
+        listen: &asked.listen,
+        // The user goes on from the token's first cut, and the others lie ahead.
+        at_cut: asked.token.is_some(),
+        cuts,
+        copies: asked.copies.unwrap_or(COPIES),
+        ready: &ready,
     };
-    let result = visit(&request.design, debug)??;
+    let result = debugger::run(&prepared, bug, options, observer)?;
     Ok(json!({"debug": result}).to_string())
 }

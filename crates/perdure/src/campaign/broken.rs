@@ -53,7 +53,7 @@ pub(crate) fn report(
     let token = token(request, prepared);
     let value = json!({
         "build": BUILD,
-        "design": prepared.configuration.design,
+        "design": prepared.configuration.design.name,
         "machine": prepared.configuration.machine,
         "config_hash": token.config_hash,
         "cuts": 1,

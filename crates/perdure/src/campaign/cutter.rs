@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use perdure_designs::Design;
 use perdure_hardware::random::Random;
 use perdure_hardware::time::Cycles;
 
@@ -43,21 +42,21 @@ pub(super) struct JobResult {
 }
 
 /// A machine on its way from cut to cut, and who watches it.
-pub(super) struct Watched<D: Design> {
+pub(super) struct Watched {
     /// The machine.
-    pub(super) machine: Machine<D>,
+    pub(super) machine: Machine,
     golden: Golden,
     follower: Option<Follower>,
 }
 
-impl<D: Design> Watched<D> {
+impl Watched {
     /// Before the first instruction.
     pub(super) fn first(
         request: &Request,
         prepared: &Prepared,
         bug: Option<&'static str>,
     ) -> Result<Self, Error> {
-        let mut machine = prepared.boot::<D>(bug)?;
+        let mut machine = prepared.boot(bug)?;
         let golden = Golden::watch(&mut machine, 0)?;
         let range = golden.range();
         let follower = (request.replica).then(|| Follower::start(prepared, &machine, range));
@@ -73,7 +72,7 @@ impl<D: Design> Watched<D> {
         &mut self,
         at: Cycles,
         observer: &dyn Observer,
-        progress: impl FnMut(&Machine<D>),
+        progress: impl FnMut(&Machine),
     ) -> Result<bool, Error> {
         let Self {
             machine,
@@ -81,7 +80,7 @@ impl<D: Design> Watched<D> {
             follower,
         } = self;
         let mut followed = Ok(());
-        let watch = |machine: &mut Machine<D>, epoch| {
+        let watch = |machine: &mut Machine, epoch| {
             golden.record(machine, epoch);
             if let (Some(follower), true) = (&mut *follower, followed.is_ok()) {
                 followed = follower.follow(machine);
@@ -111,11 +110,7 @@ pub(super) struct Cutter<'a> {
 impl Cutter<'_> {
     /// Cuts at its part of the schedule, then runs to the end. A machine that has begun already stands at
     /// its only cut, and its end is known.
-    pub(super) fn run<D: Design>(
-        &self,
-        mine: &[usize],
-        begun: Option<Watched<D>>,
-    ) -> Result<JobResult, Error> {
+    pub(super) fn run(&self, mine: &[usize], begun: Option<Watched>) -> Result<JobResult, Error> {
         let progress = || self.report_progress();
         let lives = self.lives(&progress);
         let mut result = JobResult {
@@ -128,7 +123,7 @@ impl Cutter<'_> {
             Some(watched) => watched,
             None => Watched::first(self.request, self.prepared, self.bug)?,
         };
-        let progress = |_: &Machine<D>| self.report_progress();
+        let progress = |_: &Machine| self.report_progress();
         for &index in mine {
             if self.first_failure.load(Ordering::Relaxed) < index {
                 return Ok(result);
@@ -201,10 +196,10 @@ impl Cutter<'_> {
     }
 
     /// One cut, with what comes after it; nothing if the user stopped it before there was a verdict.
-    fn cut<D: Design>(
+    fn cut(
         &self,
         lives: &Lives,
-        machine: &mut Machine<D>,
+        machine: &mut Machine,
         golden: &mut Golden,
         index: usize,
     ) -> Result<Option<CutResult>, Error> {
@@ -269,10 +264,10 @@ impl Cutter<'_> {
     }
 
     /// The lives after a cut: of the program that goes on, or of one that is started again.
-    fn sequel<D: Design>(
+    fn sequel(
         &self,
         lives: &Lives,
-        machine: &mut Machine<D>,
+        machine: &mut Machine,
         golden: &Golden,
         image: Image,
         cut: &CutResult,
@@ -285,21 +280,18 @@ impl Cutter<'_> {
         match &self.prepared.restart {
             Some(restart) => {
                 let left = Left::of(machine, image.memory);
-                lives.start_again::<D>(restart, left, first, &plan)
+                lives.start_again(restart, left, first, &plan)
             }
-            None if D::RECOVERY.resumes() => lives.go_on(machine, golden, image, first, &plan),
+            None if machine.facts().recovery.resumes() => {
+                lives.go_on(machine, golden, image, first, &plan)
+            }
             None => Ok(Sequel::default()),
         }
     }
 
     /// Who names one cut wants to see what it leaves; one that is repeated finds the folder as it was, and so
     /// does the next life's program.
-    fn leave_pools<D: Design>(
-        &self,
-        machine: &mut Machine<D>,
-        at: Cycles,
-        tear_seed: u64,
-    ) -> Result<(), Error> {
+    fn leave_pools(&self, machine: &mut Machine, at: Cycles, tear_seed: u64) -> Result<(), Error> {
         let Request {
             pmem,
             reads,
@@ -367,9 +359,9 @@ impl Cutter<'_> {
     /// The primary is lost at a cut, after any of the bytes that it had sent: the replica must hold an
     /// epoch as it was, no newer than the primary's own recovery finds. Where the cut is resumed, the
     /// replica gets the rest and is resumed, too.
-    fn lose_primary<D: Design>(
+    fn lose_primary(
         lives: &Lives,
-        machine: &Machine<D>,
+        machine: &Machine,
         golden: &Golden,
         follower: &mut Follower,
         result: &mut CutResult,

@@ -12,8 +12,6 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use perdure_designs::Design;
-
 use crate::error::Error;
 use crate::explanation::{self, Explanation, Failed};
 use crate::lives::{Lives, Uncut};
@@ -44,24 +42,24 @@ use survey::survey_around;
 const EXPLANATIONS: usize = 5;
 
 /// Surveys the run. One exact cut costs the way there once: the machine that stands there comes back, too.
-fn begin<D: Design>(
+fn begin(
     request: &Request,
     prepared: &Prepared,
     bug: Option<&'static str>,
     schedule: Schedule,
     observer: &dyn Observer,
-) -> Result<(Survey, Option<Watched<D>>), Error> {
+) -> Result<(Survey, Option<Watched>), Error> {
     let (mut survey, begun) = match request.at {
         Some(at) => {
-            let mut watched = Watched::<D>::first(request, prepared, bug)?;
+            let mut watched = Watched::first(request, prepared, bug)?;
             let survey = survey_around(prepared, &mut watched, at, observer)?;
             (survey, Some(watched))
         }
-        None => (survey::<D>(prepared, bug, schedule, observer)?, None),
+        None => (survey(prepared, bug, schedule, observer)?, None),
     };
     if let (Some(restart), Some(left)) = (&prepared.restart, survey.left.take()) {
         let lives = lives_of(prepared, bug, &survey.uncut, observer);
-        let (again, host) = lives.after_the_end::<D>(restart, &left)?;
+        let (again, host) = lives.after_the_end(restart, &left)?;
         survey.uncut.again = again;
         survey.named = survey.named.and(&host);
     }
@@ -99,14 +97,14 @@ fn lives_of<'a>(
 }
 
 /// Runs the whole campaign of a request.
-pub fn run<D: Design>(
+pub fn run(
     request: &Request,
     prepared: &Prepared,
     bug: Option<&'static str>,
     observer: &dyn Observer,
 ) -> Result<Campaign, Error> {
     let schedule = request.schedule.unwrap_or(Schedule::Random);
-    let (survey, begun) = begin::<D>(request, prepared, bug, schedule, observer)?;
+    let (survey, begun) = begin(request, prepared, bug, schedule, observer)?;
     let seed = request.seed.unwrap_or(1);
     let cycles = choose(request, schedule, &survey, seed)?;
     let resumes = resumed_indices(request, prepared, cycles.len(), seed);
@@ -114,7 +112,7 @@ pub fn run<D: Design>(
     let jobs = request.jobs.unwrap_or(1).clamp(1, chosen.len().max(1));
     let done = AtomicU64::new(0);
     let first_failure = AtomicUsize::new(usize::MAX);
-    let job = |job: usize, begun: Option<Watched<D>>| {
+    let job = |job: usize, begun: Option<Watched>| {
         let mine: Vec<usize> = chosen.clone().skip(job).step_by(jobs).collect();
         let cutter = Cutter {
             request,
@@ -128,7 +126,7 @@ pub fn run<D: Design>(
             first_failure: &first_failure,
             observer,
         };
-        cutter.run::<D>(&mine, begun)
+        cutter.run(&mine, begun)
     };
     let finished = match begun {
         Some(_) => vec![job(0, begun)?],
@@ -152,7 +150,7 @@ pub fn run<D: Design>(
         ));
     }
     if prepared.explains && !prepared.until_failure {
-        explain_first::<D>(
+        explain_first(
             request,
             &lives_of(prepared, bug, &survey.uncut, observer),
             &mut results,
@@ -168,11 +166,7 @@ pub fn run<D: Design>(
 
 /// Explains the first failure, and more until one shows which bytes are wrong; the others have tokens, and
 /// their replays an explanation.
-fn explain_first<D: Design>(
-    request: &Request,
-    lives: &Lives,
-    results: &mut [CutResult],
-) -> Result<(), Error> {
+fn explain_first(request: &Request, lives: &Lives, results: &mut [CutResult]) -> Result<(), Error> {
     let wrong = results.iter_mut();
     let wrong = wrong.filter(|one| one.verdict != Verdict::Verified);
     for failed in wrong.take(EXPLANATIONS) {
@@ -184,7 +178,7 @@ fn explain_first<D: Design>(
             verdict: failed.verdict,
             cores: request.cores.as_deref(),
         };
-        failed.explanation = explanation::explain::<D>(lives, &asked)?;
+        failed.explanation = explanation::explain(lives, &asked)?;
         let shows = |one: &Explanation| one.first.is_some();
         if failed.explanation.as_ref().is_some_and(shows) {
             break;

@@ -92,7 +92,7 @@ impl Campaign {
         let paths: BTreeMap<_, _> = self.survey.paths.iter().copied().collect();
         let value = json!({
             "build": BUILD,
-            "design": prepared.configuration.design,
+            "design": prepared.configuration.design.name,
             "machine": prepared.configuration.machine,
             "config_hash": prepared.config_hash,
             "state_hash": self.survey.state_hash,

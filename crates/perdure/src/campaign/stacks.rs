@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 
-use perdure_designs::Design;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, line_of};
 use perdure_hardware::policy::Policy;
@@ -19,8 +18,8 @@ use crate::machine::{Machine, Pause};
 
 /// Of persist operations and fences, in the order of their times, the first from each call stack. The machine
 /// is at its beginning.
-pub(super) fn first_of_each<D: Design>(
-    machine: &mut Machine<D>,
+pub(super) fn first_of_each(
+    machine: &mut Machine,
     persisting: Vec<Persisting>,
     interrupted: impl Fn() -> Result<(), Error>,
 ) -> Result<Vec<Persisting>, Error> {
@@ -37,11 +36,11 @@ pub(super) fn first_of_each<D: Design>(
 }
 
 /// A digest of a hart's call stack; none while it runs nothing.
-fn stack<D: Design>(machine: &Machine<D>, hart: usize) -> Option<u64> {
+fn stack(machine: &Machine, hart: usize) -> Option<u64> {
     let context = machine.contexts().nth(hart)?;
     let memory = Memory {
         hardware: &machine.hardware,
-        design: &machine.design,
+        design: &*machine.design,
         kernel: machine.kernel(),
         space: context.running?.space,
     };

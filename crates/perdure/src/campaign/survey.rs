@@ -2,7 +2,6 @@
 //!
 //! Always true here: looking changes nothing, so this run is the one that every cut is measured against.
 
-use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::trace::Traced;
 
@@ -44,13 +43,13 @@ pub struct Survey {
 }
 
 /// Runs the program once, uncut.
-pub(crate) fn survey<D: Design>(
+pub(crate) fn survey(
     prepared: &Prepared,
     bug: Option<&'static str>,
     schedule: Schedule,
     observer: &dyn Observer,
 ) -> Result<Survey, Error> {
-    let mut machine = prepared.boot::<D>(bug)?;
+    let mut machine = prepared.boot(bug)?;
     let (mut samples, mut moments) = (Vec::new(), Vec::new());
     match schedule {
         Schedule::Stratified => samples = sampled(&mut machine, observer)?,
@@ -58,7 +57,7 @@ pub(crate) fn survey<D: Design>(
             let mut found = persisting(&mut machine, observer)?;
             if schedule == Schedule::EveryStack {
                 let stop = || observer.interrupted().then(interrupted).map_or(Ok(()), Err);
-                found = stacks::first_of_each(&mut prepared.boot::<D>(bug)?, found, stop)?;
+                found = stacks::first_of_each(&mut prepared.boot(bug)?, found, stop)?;
             } else {
                 found.retain(|one| one.fences);
             }
@@ -76,10 +75,7 @@ pub(crate) fn survey<D: Design>(
 }
 
 /// Runs a machine to its end, and looks every now and then what it is doing.
-fn sampled<D: Design>(
-    machine: &mut Machine<D>,
-    observer: &dyn Observer,
-) -> Result<Vec<Sample>, Error> {
+fn sampled(machine: &mut Machine, observer: &dyn Observer) -> Result<Vec<Sample>, Error> {
     let mut samples = Vec::new();
     let mut interval = 1000;
     let mut next = interval;
@@ -140,10 +136,7 @@ impl Persisting {
 }
 
 /// Runs a machine to its end. Returns what it did to make bytes durable, in the order of the times.
-fn persisting<D: Design>(
-    machine: &mut Machine<D>,
-    observer: &dyn Observer,
-) -> Result<Vec<Persisting>, Error> {
+fn persisting(machine: &mut Machine, observer: &dyn Observer) -> Result<Vec<Persisting>, Error> {
     let mut found = Vec::new();
     let (mut stride, mut next) = (TRACE_STRIDE, TRACE_STRIDE);
     machine.hardware.memory.trace = Some(Vec::new());
@@ -183,13 +176,13 @@ fn persisting<D: Design>(
 
 /// Brings a machine that is watched to a cycle, and finds out from a copy of it how the run that nobody
 /// cuts goes on from there, unless that is of no interest.
-pub(super) fn survey_around<D: Design>(
+pub(super) fn survey_around(
     prepared: &Prepared,
-    watched: &mut Watched<D>,
+    watched: &mut Watched,
     at: Cycles,
     observer: &dyn Observer,
 ) -> Result<Survey, Error> {
-    let progress = |machine: &Machine<D>| say(machine, observer);
+    let progress = |machine: &Machine| say(machine, observer);
     if !watched.go_to(at, observer, progress)? {
         return Err(interrupted());
     }
@@ -202,13 +195,13 @@ pub(super) fn survey_around<D: Design>(
     Ok(found(prepared, machine, Vec::new(), Vec::new()))
 }
 
-fn run_to_end<D: Design>(machine: &mut Machine<D>, observer: &dyn Observer) -> Result<(), Error> {
-    let progress = |machine: &Machine<D>| say(machine, observer);
+fn run_to_end(machine: &mut Machine, observer: &dyn Observer) -> Result<(), Error> {
+    let progress = |machine: &Machine| say(machine, observer);
     let end = run_on(machine, Cycles::MAX - 1, observer, |_, _| {}, progress)?;
     end.map(|_| ()).ok_or_else(interrupted)
 }
 
-fn say<D: Design>(machine: &Machine<D>, observer: &dyn Observer) {
+fn say(machine: &Machine, observer: &dyn Observer) {
     let done = machine.retired();
     observer.progress(done, 0, "instructions", "survey: the uncut run");
 }
@@ -218,9 +211,9 @@ fn interrupted() -> Error {
 }
 
 /// What a machine that has come to its end shows.
-fn found<D: Design>(
+fn found(
     prepared: &Prepared,
-    mut machine: Machine<D>,
+    mut machine: Machine,
     samples: Vec<Sample>,
     mut events: Vec<Cycles>,
 ) -> Survey {
@@ -245,7 +238,7 @@ fn found<D: Design>(
 }
 
 /// What a machine shows that stands at its one cut. If it has ended before, the cut is behind its end.
-fn found_so_far<D: Design>(machine: &Machine<D>) -> Survey {
+fn found_so_far(machine: &Machine) -> Survey {
     let ended = machine.ended();
     let end = machine.time().max(machine.hardware.memory.quiet_at());
     Survey {

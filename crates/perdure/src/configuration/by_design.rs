@@ -1,30 +1,20 @@
 //! What of a machine the design decides, and what it refuses.
 
-use perdure_designs::{Design, Visitor, with_design};
+use perdure_designs::Facts;
 use perdure_hardware::physical_map::RegionKind;
 use perdure_hardware::specification::{Domain, Inclusion};
 use toml::{Table, Value};
 
-use super::{Configuration, configuration_error, no_such_design, place};
+use super::{Configuration, configuration_error, place};
 use crate::error::Error;
 
-struct NeedsInclusion;
-
-impl Visitor for NeedsInclusion {
-    type Output = bool;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        D::NEEDS_INCLUSION
-    }
-}
-
 /// Replaces `llc.inclusion = "by-design"` by what the design needs, and refuses what it cannot have.
-pub(super) fn settle_inclusion(table: &mut Table, design: &str) -> Result<(), Error> {
+pub(super) fn settle_inclusion(table: &mut Table, design: &Facts) -> Result<(), Error> {
     const KEY: &str = "llc.inclusion";
     let text = |inclusion: Inclusion| {
         Value::try_from(inclusion).expect("an enumeration without fields is a string")
     };
-    let needed = with_design(design, NeedsInclusion).ok_or_else(|| no_such_design(design))?;
+    let (design, needed) = (design.name, design.needs_inclusion);
     let slot = place(table, KEY).expect("the schema has every key");
     if *slot == text(Inclusion::ByDesign) {
         *slot = text(if needed {
@@ -44,11 +34,10 @@ pub(super) fn settle_inclusion(table: &mut Table, design: &str) -> Result<(), Er
 impl Configuration {
     /// Refuses a memory from which a design that resumes could not.
     pub(super) fn refuse_for_design(&self) -> Result<(), Error> {
-        let resumes = with_design(&self.design, Resumes);
-        if resumes != Some(true) {
+        if !self.design.recovery.resumes() {
             return Ok(());
         }
-        let (design, specification) = (&self.design, &self.specification);
+        let (design, specification) = (self.design.name, &self.specification);
         if specification.persistence.domain == Domain::Eadr {
             return configuration_error(format!(
                 "persistence.domain = \"eadr\": {design} decides itself what leaves the caches when; write \"adr\" or \"media\", or take a design that promises nothing, like ideal"
@@ -62,15 +51,5 @@ impl Configuration {
             ));
         }
         Ok(())
-    }
-}
-
-struct Resumes;
-
-impl Visitor for Resumes {
-    type Output = bool;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        D::RECOVERY.resumes()
     }
 }

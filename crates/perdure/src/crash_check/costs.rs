@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use perdure_designs::{Design, Visitor, with_design};
 use perdure_hardware::specification::Domain;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::timeline::NotCopied;
@@ -16,7 +15,6 @@ use serde_json::{Value, json};
 
 use super::Asked;
 use super::machine::made_ready;
-use crate::configuration::no_such_design;
 use crate::error::Error;
 use crate::machine::{Machine, Pause};
 use crate::observer::{Observer, run_on};
@@ -76,50 +74,6 @@ pub struct Costs {
     measured: Measured,
 }
 
-/// A run that is measured.
-struct Measuring<'m> {
-    prepared: &'m Prepared,
-    /// Instructions of the checked one.
-    instructions: u64,
-    /// Moments that are measured exactly.
-    wanted: BTreeSet<(u64, u64)>,
-    observer: &'m dyn Observer,
-}
-
-impl Visitor for Measuring<'_> {
-    type Output = Result<Option<Costs>, Error>;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        let Prepared {
-            configuration,
-            workload,
-            engine,
-            ..
-        } = self.prepared;
-        let mut machine = Machine::<D>::boot(configuration, workload, *engine, None)?;
-        machine.outside.forgets = true;
-        machine.stop_in(self.instructions.saturating_mul(PATIENCE));
-        let measured = Shared::new(Measured {
-            wanted: self.wanted,
-            ..Measured::default()
-        });
-        machine.listener = NotCopied(Some(Box::new(measured.clone())));
-        let (observer, instructions) = (self.observer, self.instructions);
-        let progress = |machine: &Machine<D>| {
-            let message = "the machine's time for it";
-            observer.progress(machine.retired(), instructions, "instructions", message);
-        };
-        let end = run_on(&mut machine, Cycles::MAX - 1, observer, |_, _| {}, progress)?;
-        let went_well = machine.ended().is_some_and(|end| end.report.status == 0);
-        let measured = std::mem::take(&mut *measured.lock());
-        Ok((end == Some(Pause::Finished) && went_well).then(|| Costs {
-            domain: configuration.specification.persistence.domain,
-            cycles: machine.time(),
-            measured,
-        }))
-    }
-}
-
 impl Costs {
     /// Of a run like the one that retired so many instructions; and, where it is the same, exactly for these:
     /// what was retired before them, and their addresses. None if there is no such run.
@@ -129,14 +83,33 @@ impl Costs {
         wanted: BTreeSet<(u64, u64)>,
         observer: &dyn Observer,
     ) -> Result<Option<Self>, Error> {
-        let (design, prepared) = (&asked.request.design, made_ready(&asked.request)?);
-        let measuring = Measuring {
-            prepared: &prepared,
-            instructions,
+        let prepared = made_ready(&asked.request)?;
+        let Prepared {
+            configuration,
+            workload,
+            engine,
+            ..
+        } = &prepared;
+        let mut machine = Machine::boot(configuration, workload, *engine, None)?;
+        machine.outside.forgets = true;
+        machine.stop_in(instructions.saturating_mul(PATIENCE));
+        let measured = Shared::new(Measured {
             wanted,
-            observer,
+            ..Measured::default()
+        });
+        machine.listener = NotCopied(Some(Box::new(measured.clone())));
+        let progress = |machine: &Machine| {
+            let message = "the machine's time for it";
+            observer.progress(machine.retired(), instructions, "instructions", message);
         };
-        with_design(design, measuring).ok_or_else(|| no_such_design(design))?
+        let end = run_on(&mut machine, Cycles::MAX - 1, observer, |_, _| {}, progress)?;
+        let went_well = machine.ended().is_some_and(|end| end.report.status == 0);
+        let measured = std::mem::take(&mut *measured.lock());
+        Ok((end == Some(Pause::Finished) && went_well).then(|| Self {
+            domain: configuration.specification.persistence.domain,
+            cycles: machine.time(),
+            measured,
+        }))
     }
 
     /// What the instruction at this address cost at these moments.

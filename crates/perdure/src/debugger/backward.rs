@@ -5,8 +5,6 @@
 
 use std::sync::Arc;
 
-use perdure_designs::Design;
-
 use super::forward::{Goal, STRIDE, Stop};
 use super::head::{Head, Met, NEVER, Reach, Round};
 use super::session::{Poll, Position, Session};
@@ -55,7 +53,7 @@ impl Places {
     }
 }
 
-impl<D: Design> Session<D> {
+impl Session {
     /// Goes backward. A range is for going forward alone, and is not looked at.
     pub fn retreat(&mut self, goal: Goal, poll: Poll) -> Result<Stop, Error> {
         self.keep_reported(true);
@@ -239,7 +237,7 @@ impl<D: Design> Session<D> {
     }
 
     /// Breakpoints of the block that a round came back before.
-    fn note_breakpoints(&self, head: &Head<D>, round: &Round, end: u64, places: &mut Places) {
+    fn note_breakpoints(&self, head: &Head, round: &Round, end: u64, places: &mut Places) {
         let (thread, machine) = (round.thread, &head.machine);
         if !round.refused || !self.runs_program(machine, thread) {
             return;

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::mem;
 
-use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
 
 use super::forward::{Goal, Stop};
@@ -21,7 +20,7 @@ use crate::observer::Unobserved;
 use crate::outside::Outside;
 use crate::verify::{self, CameBack};
 
-impl<D: Design> Session<D> {
+impl Session {
     /// Lets the power fail at a cycle of the position's life, and goes into the life after that; what the
     /// user is told. What was ahead is forgotten.
     pub fn cut(&mut self, cycle: Cycles) -> Result<String, Error> {
@@ -120,9 +119,9 @@ impl<D: Design> Session<D> {
     /// The machine that begins after a cut, and what happened in words.
     pub fn next_machine(
         &self,
-        machine: &mut Machine<D>,
+        machine: &mut Machine,
         cut: Cut,
-    ) -> Result<(Machine<D>, String), Error> {
+    ) -> Result<(Machine, String), Error> {
         let Cut { cycle, tear_seed } = cut;
         let came = verify::came_back(machine, cycle, tear_seed);
         let refused = |error| {

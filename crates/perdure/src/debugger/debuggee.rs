@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use perdure_designs::Design;
-
 use super::forward::{Goal, Stop};
 use super::session::{Poll, Session};
 use super::view::{self, Registers};
@@ -42,7 +40,7 @@ pub(super) trait Debuggee {
     fn about(&self, thread: u32) -> String;
 }
 
-impl<D: Design> Debuggee for Session<D> {
+impl Debuggee for Session {
     fn threads(&self) -> Vec<u32> {
         let threads = view::threads(self.machine()).into_iter();
         threads.map(|(thread, _)| thread).collect()

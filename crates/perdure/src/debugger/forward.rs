@@ -3,8 +3,6 @@
 //! Always true here: the machine runs as fast as it can until a block may hold a place to stop; then that
 //! block is looked at instruction by instruction, on a copy.
 
-use perdure_designs::Design;
-
 use super::head::{Head, Met, NEVER, Reach, Round};
 use super::life::End;
 use super::session::{Poll, Position, Session};
@@ -51,7 +49,7 @@ pub(super) enum Stop {
     Exited(i32, Option<u8>),
 }
 
-impl<D: Design> Session<D> {
+impl Session {
     /// Goes forward.
     pub fn advance(&mut self, goal: Goal, poll: Poll) -> Result<Stop, Error> {
         self.keep_reported(false);
@@ -123,7 +121,7 @@ impl<D: Design> Session<D> {
         let stride = if watches { WATCHED_STRIDE } else { STRIDE };
         let own = self.thread;
         let mut looked = 0;
-        let mut before: Option<Head<D>> = None;
+        let mut before: Option<Head> = None;
         // Whoever stands at a breakpoint has seen it.
         let (mut first, mut closely) = (true, false);
         loop {
@@ -174,7 +172,7 @@ impl<D: Design> Session<D> {
         round: &Round,
         (goal, began): (Goal, Option<u64>),
         close: Option<u64>,
-        before: Option<&Head<D>>,
+        before: Option<&Head>,
     ) -> Result<Option<Stop>, Error> {
         let from = round.before + close.unwrap_or(0);
         let life = self.life;
@@ -308,7 +306,7 @@ impl<D: Design> Session<D> {
     }
 }
 
-impl<D: Design> Session<D> {
+impl Session {
     /// A thread that may not stop meets a breakpoint: nobody waits for it, so the user hears of the first.
     fn note_passed(&mut self, hart: usize, thread: u32, address: u64) {
         if self.passed.is_none() && self.is_debugged(thread) {

@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
 
 use super::view;
@@ -20,15 +19,15 @@ use crate::stepping::{Hit, Stepping, Stops, Touch, Way};
 pub(super) const NEVER: Cycles = Cycles::MAX - 1;
 
 /// A machine, and where it stands.
-pub(super) struct Head<D: Design> {
-    pub machine: Machine<D>,
+pub(super) struct Head {
+    pub machine: Machine,
     /// What happened since the life began and was no instruction.
     others: u64,
     /// The moment before the kernel was last entered.
     pub last_entry: u64,
 }
 
-impl<D: Design> Clone for Head<D> {
+impl Clone for Head {
     fn clone(&self) -> Self {
         Self {
             machine: self.machine.clone(),
@@ -83,9 +82,9 @@ pub(super) struct Reach {
     pub passes: bool,
 }
 
-impl<D: Design> Head<D> {
+impl Head {
     /// A life that begins.
-    pub fn new(machine: Machine<D>) -> Self {
+    pub fn new(machine: Machine) -> Self {
         Self {
             last_entry: machine.retired(),
             machine,
@@ -230,7 +229,7 @@ impl<D: Design> Head<D> {
 
     /// A copy, run so many instructions into the block that comes next: to be looked at. With it, how many it
     /// was, and what was touched, by instruction of the block.
-    pub fn inside(&self, instructions: u64) -> (Machine<D>, u64, Vec<(u64, Hit)>) {
+    pub fn inside(&self, instructions: u64) -> (Machine, u64, Vec<(u64, Hit)>) {
         let mut copy = self.clone();
         let Next::Instructions { hart } = copy.machine.next() else {
             return (copy.machine, 0, Vec::new());

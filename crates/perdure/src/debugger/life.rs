@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
 
 use super::head::Head;
@@ -46,9 +45,9 @@ pub(super) enum End {
 }
 
 /// One life.
-pub(super) struct Life<D: Design> {
+pub(super) struct Life {
     /// By moment.
-    heads: BTreeMap<u64, Head<D>>,
+    heads: BTreeMap<u64, Head>,
     spacing: u64,
     most: usize,
     /// The cut that is to come.
@@ -61,9 +60,9 @@ pub(super) struct Life<D: Design> {
     pub began: String,
 }
 
-impl<D: Design> Life<D> {
+impl Life {
     /// One that begins, with at most so many copies.
-    pub fn new(head: Head<D>, most: usize, began: String) -> Self {
+    pub fn new(head: Head, most: usize, began: String) -> Self {
         Self {
             heads: BTreeMap::from([(head.moment(), head)]),
             spacing: FIRST_SPACING,
@@ -87,7 +86,7 @@ impl<D: Design> Life<D> {
     }
 
     /// Keeps a copy, if one is wanted there.
-    pub fn keep(&mut self, head: &Head<D>) {
+    pub fn keep(&mut self, head: &Head) {
         let moment = head.moment();
         if moment < self.next_copy(moment) {
             return;
@@ -97,12 +96,12 @@ impl<D: Design> Life<D> {
     }
 
     /// The last copy that stands at a moment or before it.
-    pub fn before(&self, moment: u64) -> Option<&Head<D>> {
+    pub fn before(&self, moment: u64) -> Option<&Head> {
         Some(self.heads.range(..=moment).next_back()?.1)
     }
 
     /// The last copy on which everything up to a time is still to happen.
-    pub fn before_cycle(&self, cycle: Cycles) -> Option<&Head<D>> {
+    pub fn before_cycle(&self, cycle: Cycles) -> Option<&Head> {
         let mut heads = self.heads.values().rev();
         heads.find(|head| head.machine.time() <= cycle)
     }

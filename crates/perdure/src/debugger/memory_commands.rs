@@ -6,7 +6,6 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use perdure_designs::Design;
 use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
 use perdure_hardware::memory::Traffic;
 use perdure_hardware::time::Cycles;
@@ -48,7 +47,7 @@ impl Range {
     }
 }
 
-impl<D: Design> Session<D> {
+impl Session {
     fn range(&self, text: &str) -> Result<Range, Error> {
         let (name, bytes) = match text.rsplit_once(':') {
             Some((name, bytes)) => {
@@ -171,11 +170,11 @@ impl<D: Design> Session<D> {
                 );
                 continue;
             };
-            let newest = machine.hardware.peek(&machine.design, line_of(physical));
+            let newest = machine.hardware.peek(&*machine.design, line_of(physical));
             let _ = writeln!(told, "line {address:#x}, at {physical:#x} in memory:");
             for held in machine
                 .hardware
-                .whereabouts(&machine.design, line_of(physical), cycle)
+                .whereabouts(&*machine.design, line_of(physical), cycle)
             {
                 let is_newest = if held.bytes == newest {
                     "newest"
@@ -275,7 +274,7 @@ impl<D: Design> Session<D> {
             told += "that was before the last power cut: what came back of it has survived\n";
             return Ok(told);
         }
-        told += &if D::RECOVERY.resumes() {
+        told += &if self.machine().facts().recovery.resumes() {
             self.told_persisted(until)?
         } else {
             self.told_written(range, kernel, until, now)?
@@ -366,7 +365,7 @@ impl<D: Design> Session<D> {
 }
 
 /// What was heard since the last time.
-fn heard<D: Design>(machine: &mut Machine<D>) -> Vec<Heard> {
+fn heard(machine: &mut Machine) -> Vec<Heard> {
     let watched = machine.hardware.memory.watched.as_mut();
     watched.map(|watched| watched.take()).unwrap_or_default()
 }

@@ -25,7 +25,6 @@ mod tests;
 mod view;
 mod watched;
 
-use perdure_designs::Design;
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -51,7 +50,7 @@ pub(crate) struct Options<'a> {
 }
 
 /// Serves a session until it ends.
-pub(crate) fn run<D: Design>(
+pub(crate) fn run(
     prepared: &Prepared,
     bug: Option<&'static str>,
     options: Options,
@@ -59,7 +58,7 @@ pub(crate) fn run<D: Design>(
 ) -> Result<Value, Error> {
     let listener = server::Listener::new(options.listen)?;
     let place = listener.place()?;
-    let mut session = Session::<D>::new(
+    let mut session = Session::new(
         prepared.clone(),
         bug,
         options.cuts,

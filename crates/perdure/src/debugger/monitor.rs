@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use perdure_designs::{Design, Epochs, EpochsOf};
+use perdure_designs::Epochs;
 use perdure_hardware::time::Cycles;
 
 use super::forward::{Goal, Stop};
@@ -75,7 +75,7 @@ pub(super) fn number(text: &str) -> Option<u64> {
     }
 }
 
-impl<D: Design> Session<D> {
+impl Session {
     /// Carries out a command.
     pub fn monitor(&mut self, line: &str, poll: Poll) -> Result<String, Error> {
         let mut words = line.split_whitespace();
@@ -285,14 +285,15 @@ impl<D: Design> Session<D> {
     }
 
     fn told_epochs(&mut self) -> String {
-        if D::Epochs::WHOSE == Epochs::None || !D::RECOVERY.resumes() {
-            return format!("{} has no epochs to which a machine goes back", D::NAME);
+        let design = self.machine().facts();
+        if design.epochs == Epochs::None || !design.recovery.resumes() {
+            return format!("{} has no epochs to which a machine goes back", design.name);
         }
         // Asking a sharing group takes the design as it may be changed.
         let mut copy = self.machine().clone();
         let (executing, announced) = (copy.executing_epoch(), copy.announced_epoch());
         let mut told = format!("executing: epoch {executing}\n");
-        if D::Epochs::WHOSE == Epochs::ByGroup {
+        if design.epochs == Epochs::ByGroup {
             let groups: Vec<_> = copy
                 .hardware
                 .groups

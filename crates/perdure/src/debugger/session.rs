@@ -11,7 +11,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
 
 use super::head::{Head, NEVER, Reach};
@@ -43,26 +42,26 @@ pub(super) type Poll<'a> = &'a mut dyn FnMut() -> bool;
 
 /// Whether the next instruction has already been tried, and stopped its hart: a core that is out of order has
 /// waited for it by then, so what is shown is the state before that.
-fn is_stopped<D: Design>(head: &mut Head<D>) -> bool {
+fn is_stopped(head: &mut Head) -> bool {
     matches!(head.machine.next(), Next::Handling { .. })
 }
 
 /// A session.
-pub(super) struct Session<D: Design> {
+pub(super) struct Session {
     pub prepared: Prepared,
     pub bug: Option<&'static str>,
-    pub lives: Vec<Life<D>>,
+    pub lives: Vec<Life>,
     /// Cuts of later lives that are planned: which life, and the cut.
     pub plan: Vec<Cut>,
     pub life: usize,
     /// The machine at the beginning of the position's block.
-    pub head: Head<D>,
+    pub head: Head,
     /// So many instructions into that block.
     pub inside: u64,
     /// The machine there, if it is not at the block's beginning.
-    shown: Option<Machine<D>>,
+    shown: Option<Machine>,
     /// Copies near the position, of the same life.
-    near: BTreeMap<u64, Head<D>>,
+    near: BTreeMap<u64, Head>,
     pub stops: Arc<Stops>,
     /// The threads that the client lets go on where these are not all: the others run, too, but stop nowhere.
     pub only: Vec<u32>,
@@ -81,7 +80,7 @@ pub(super) struct Session<D: Design> {
     pub most: usize,
 }
 
-impl<D: Design> Session<D> {
+impl Session {
     /// One at the first instruction of a machine that has just booted.
     pub fn new(
         prepared: Prepared,
@@ -90,7 +89,7 @@ impl<D: Design> Session<D> {
         most: usize,
         printer: Printer,
     ) -> Result<Self, Error> {
-        let mut machine: Machine<D> = prepared.boot(bug)?;
+        let mut machine: Machine = prepared.boot(bug)?;
         machine.outside.forward = Some(printer.receiver());
         machine.outside.forgets = true;
         machine.keep_progress(0);
@@ -139,13 +138,13 @@ impl<D: Design> Session<D> {
     }
 
     /// The same as [`Self::is_debugged`], in a machine at another time.
-    pub fn runs_program(&self, machine: &Machine<D>, thread: u32) -> bool {
+    pub fn runs_program(&self, machine: &Machine, thread: u32) -> bool {
         let executable = machine.kernel().executable_of_thread(thread);
         executable.is_some_and(|executable| executable == self.program)
     }
 
     /// The machine as it is at the position.
-    pub fn machine(&self) -> &Machine<D> {
+    pub fn machine(&self) -> &Machine {
         self.shown.as_ref().unwrap_or(&self.head.machine)
     }
 
@@ -186,7 +185,7 @@ impl<D: Design> Session<D> {
     }
 
     /// Stands at the beginning of a block.
-    pub fn stand(&mut self, head: Head<D>) {
+    pub fn stand(&mut self, head: Head) {
         self.head = head;
         (self.inside, self.shown) = (0, None);
     }
@@ -207,7 +206,7 @@ impl<D: Design> Session<D> {
     }
 
     /// A copy of the machine at a moment of a life or before it, that looks for nothing.
-    pub fn nearest(&self, life: usize, moment: u64) -> Result<Head<D>, Error> {
+    pub fn nearest(&self, life: usize, moment: u64) -> Result<Head, Error> {
         let mut found = self.lives[life].before(moment);
         if life == self.life {
             let near = self.near.range(..=moment).next_back().map(|(_, head)| head);
@@ -222,7 +221,7 @@ impl<D: Design> Session<D> {
     }
 
     /// Keeps a copy near the position.
-    pub fn keep_near(&mut self, head: &Head<D>) {
+    pub fn keep_near(&mut self, head: &Head) {
         let moment = head.moment();
         if self.near.contains_key(&moment) {
             return;
@@ -314,7 +313,7 @@ impl<D: Design> Session<D> {
     }
 
     /// A copy of a life's machine when everything up to a time has happened, as for a power cut then.
-    pub fn at_cycle(&self, life: usize, cycle: Cycles) -> Result<Head<D>, Error> {
+    pub fn at_cycle(&self, life: usize, cycle: Cycles) -> Result<Head, Error> {
         let found = self.lives[life].before_cycle(cycle);
         let start = self.lives[life].start();
         let found = found.or_else(|| self.lives[life].before(start));

@@ -2,7 +2,6 @@
 //!
 //! Always true here: looking costs the machine nothing and changes nothing.
 
-use perdure_designs::Design;
 use perdure_hardware::line::{LINE_BYTES, line_of};
 use perdure_linux::inspect::PageView;
 use perdure_linux::{PAGE_BYTES, SpaceId};
@@ -22,7 +21,7 @@ pub(super) struct Registers {
 }
 
 /// All threads by process, each with the guest path of the program that it runs.
-pub(super) fn threads<D: Design>(machine: &Machine<D>) -> Vec<(u32, String)> {
+pub(super) fn threads(machine: &Machine) -> Vec<(u32, String)> {
     let processes = machine.kernel().live_processes().into_iter();
     let threads = processes.flat_map(|process| {
         let executable = process.executable;
@@ -33,13 +32,13 @@ pub(super) fn threads<D: Design>(machine: &Machine<D>) -> Vec<(u32, String)> {
 }
 
 /// The hart that a thread is on.
-pub(super) fn hart_of<D: Design>(machine: &Machine<D>, thread: u32) -> Option<usize> {
+pub(super) fn hart_of(machine: &Machine, thread: u32) -> Option<usize> {
     let mut harts = machine.contexts();
     harts.position(|hart| (hart.running).is_some_and(|running| running.thread.0 == thread))
 }
 
 /// A thread's registers: those of the hart that it is on, else the saved ones.
-pub(super) fn registers<D: Design>(machine: &Machine<D>, thread: u32) -> Option<Registers> {
+pub(super) fn registers(machine: &Machine, thread: u32) -> Option<Registers> {
     if let Some(number) = hart_of(machine, thread) {
         let hart = machine.registers(number);
         let clock = machine.hart_clock_ns(number);
@@ -62,7 +61,7 @@ pub(super) fn registers<D: Design>(machine: &Machine<D>, thread: u32) -> Option<
 }
 
 /// Where a thread is.
-pub(super) fn pc_of<D: Design>(machine: &Machine<D>, thread: u32) -> Option<u64> {
+pub(super) fn pc_of(machine: &Machine, thread: u32) -> Option<u64> {
     match hart_of(machine, thread) {
         Some(hart) => Some(machine.registers(hart).pc),
         None => machine.kernel().thread_pc(thread),
@@ -70,16 +69,12 @@ pub(super) fn pc_of<D: Design>(machine: &Machine<D>, thread: u32) -> Option<u64>
 }
 
 /// Where a thread lives.
-pub(super) fn space_of<D: Design>(machine: &Machine<D>, thread: u32) -> Option<SpaceId> {
+pub(super) fn space_of(machine: &Machine, thread: u32) -> Option<SpaceId> {
     machine.kernel().space_of_thread(thread)
 }
 
 /// The physical address of a program's, if it has a frame.
-pub(super) fn physical<D: Design>(
-    machine: &Machine<D>,
-    space: SpaceId,
-    address: u64,
-) -> Option<u64> {
+pub(super) fn physical(machine: &Machine, space: SpaceId, address: u64) -> Option<u64> {
     match machine.kernel().page(space, address / PAGE_BYTES)? {
         PageView::Frame { frame, .. } => Some(frame * PAGE_BYTES + address % PAGE_BYTES),
         PageView::Untouched(_) | PageView::Elsewhere => None,
@@ -87,12 +82,7 @@ pub(super) fn physical<D: Design>(
 }
 
 /// Reads a program's memory through the caches, as far as it is mapped; returns how many bytes that was.
-pub(super) fn read<D: Design>(
-    machine: &Machine<D>,
-    space: SpaceId,
-    address: u64,
-    bytes: &mut [u8],
-) -> usize {
+pub(super) fn read(machine: &Machine, space: SpaceId, address: u64, bytes: &mut [u8]) -> usize {
     let mut done = 0;
     while done < bytes.len() {
         let Some(at) = address.checked_add(done as u64) else {
@@ -128,21 +118,21 @@ pub(super) fn read<D: Design>(
 }
 
 /// Reads physical memory, the newest bytes wherever they are.
-fn read_physical<D: Design>(machine: &Machine<D>, physical: u64, bytes: &mut [u8]) {
+fn read_physical(machine: &Machine, physical: u64, bytes: &mut [u8]) {
     let mut done = 0;
     while done < bytes.len() {
         let at = physical + done as u64;
         let offset = (at % LINE_BYTES as u64) as usize;
         let length = (LINE_BYTES - offset).min(bytes.len() - done);
-        let line = machine.hardware.peek(&machine.design, line_of(at));
+        let line = machine.hardware.peek(&*machine.design, line_of(at));
         bytes[done..done + length].copy_from_slice(&line.0[offset..offset + length]);
         done += length;
     }
 }
 
 /// So many bytes of one page of a file in persistent memory, by the guest's path.
-pub(super) fn read_file<D: Design>(
-    machine: &Machine<D>,
+pub(super) fn read_file(
+    machine: &Machine,
     path: &str,
     offset: u64,
     length: usize,
@@ -156,7 +146,7 @@ pub(super) fn read_file<D: Design>(
 
 /// The addresses of the instructions of the block that begins there; see `perdure_riscv::plain` for what a
 /// block is.
-pub(super) fn block<D: Design>(machine: &Machine<D>, space: SpaceId, pc: u64) -> Vec<u64> {
+pub(super) fn block(machine: &Machine, space: SpaceId, pc: u64) -> Vec<u64> {
     let line_end = (pc | (LINE_BYTES as u64 - 1)) + 1;
     let mut addresses = vec![pc];
     let mut at = pc;

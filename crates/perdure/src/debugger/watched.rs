@@ -7,8 +7,6 @@
 //! it going forward, and behind it going back. What was reported is not reported again to whoever goes on
 //! in that direction with the watch point still set.
 
-use perdure_designs::Design;
-
 use super::forward::{Goal, Stop};
 use super::head::Met;
 use super::session::{Position, Session};
@@ -36,7 +34,7 @@ impl Access {
     }
 }
 
-impl<D: Design> Session<D> {
+impl Session {
     /// The stop at an access of a life, which is remembered.
     pub fn watch_stop(&mut self, life: usize, met: Met) -> Stop {
         let Met {

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use perdure_designs::Design;
 use perdure_designs::bytes::overlap;
 use perdure_hardware::arena::PAGE_BYTES;
 use perdure_hardware::hierarchy::InFlight;
@@ -39,10 +38,10 @@ pub struct Copied {
 }
 
 /// What of persistent memory is the design's own.
-fn areas<D: Design>(machine: &Machine<D>) -> Vec<Range<u64>> {
+fn areas(machine: &Machine) -> Vec<Range<u64>> {
     let pools = machine.hardware.memory.map().pools();
     let beside = pools.flat_map(|region| {
-        let data = D::pool_data(&region);
+        let data = (machine.facts().pool_data)(&region);
         [region.start..data.start, data.end..region.end]
     });
     let log_area = machine.layout.log_area.clone();
@@ -56,11 +55,7 @@ fn key(line: &Line) -> Option<(&[u8], u64)> {
 }
 
 /// All copies, with the lines that they are of: of each version the first ones.
-pub fn find<D: Design>(
-    machine: &Machine<D>,
-    versions: &[Version],
-    at: Cycles,
-) -> Vec<(u64, Copied)> {
+pub fn find(machine: &Machine, versions: &[Version], at: Cycles) -> Vec<(u64, Copied)> {
     let memory = &machine.hardware.memory.arena;
     let areas = areas(machine);
     let area_of = |address: u64| areas.iter().find(|area| area.contains(&address));

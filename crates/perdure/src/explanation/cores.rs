@@ -7,7 +7,6 @@
 
 use std::path::{Path, PathBuf};
 
-use perdure_designs::Design;
 use perdure_hardware::arena::Arena;
 use perdure_linux::inspect::{PageView, ProcessView};
 use perdure_linux::{Kernel, PAGE_BYTES};
@@ -40,9 +39,9 @@ pub struct Cores {
 
 impl Cores {
     /// Writes both into a folder.
-    pub fn put<D: Design>(
+    pub fn put(
         folder: &Path,
-        machine: &mut Machine<D>,
+        machine: &mut Machine,
         images: &Images,
         order: &Order,
     ) -> Result<Self, Error> {
@@ -93,8 +92,8 @@ fn refused(file: &Path, source: std::io::Error) -> Error {
 }
 
 /// What recovery brought back beside memory, if that is whole.
-fn restored<D: Design>(machine: &Machine<D>, found: &Arena) -> Option<(Kernel, Vec<HartContext>)> {
-    if !D::RECOVERY.resumes() {
+fn restored(machine: &Machine, found: &Arena) -> Option<(Kernel, Vec<HartContext>)> {
+    if !machine.facts().recovery.resumes() {
         return None;
     }
     let (host, _) = lives::world_of(machine);

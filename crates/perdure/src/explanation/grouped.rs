@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use perdure_designs::Design;
 use perdure_hardware::line::line_of;
 use serde_json::{Map, Value, json};
 
@@ -45,7 +44,7 @@ impl Order {
 }
 
 /// Orders the wrong lines by what lies at their first wrong bytes.
-pub fn order<D: Design>(names: &mut Names, machine: &Machine<D>, images: &Images) -> Order {
+pub fn order(names: &mut Names, machine: &Machine, images: &Images) -> Order {
     let mut things: BTreeMap<Thing, Vec<u64>> = BTreeMap::new();
     for &address in &images.wrong {
         let (found, expected) = (images.found.line(address), images.expected.line(address));
@@ -82,9 +81,9 @@ impl<'a> Grouped<'a> {
     }
 
     /// Judges the lines that were followed.
-    pub fn take<D: Design>(
+    pub fn take(
         &mut self,
-        machine: &Machine<D>,
+        machine: &Machine,
         names: &mut Names,
         heard: &Histories,
         promised: Promised,

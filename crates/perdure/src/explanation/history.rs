@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use perdure_designs::{Design, Epochs, EpochsOf};
+use perdure_designs::Epochs;
 use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
 use perdure_hardware::time::Cycles;
 use perdure_hardware::trace::Traced;
@@ -48,20 +48,20 @@ pub struct Histories {
 
 impl Histories {
     /// Lives to the cut; of the wrong lines it follows those that come first in that order.
-    pub fn hear<D: Design>(
+    pub fn hear(
         lives: &Lives,
         before: &[Life],
         cut: &Life,
         (images, order, marks): (&Images, &Order, Marks),
     ) -> Result<Self, Error> {
-        let mut machine = super::begin::<D>(lives, before)?;
+        let mut machine = super::begin(lives, before)?;
         let addresses = order.lines().take(LINES_MAX);
         let shown: BTreeSet<LineNumber> = order.shown().map(line_of).collect();
         let start = machine.executing_epoch().saturating_sub(1);
         let lines: BTreeMap<LineNumber, Known> = addresses
             .map(|address| {
                 let line = line_of(address);
-                let first = machine.hardware.peek(&machine.design, line);
+                let first = machine.hardware.peek(&*machine.design, line);
                 let [expected, found] = [&images.expected, &images.found];
                 let bytes = [*expected.line(address), *found.line(address), first];
                 let start = if marks == Marks::Epoch { start } else { 0 };
@@ -73,7 +73,7 @@ impl Histories {
             *machine.source_mut(hart) = Engines::new(Engine::Stepping);
         }
         machine.hardware.memory.watched = Some(Box::new(Watched::new(lines.keys().copied())));
-        if D::Epochs::WHOSE == Epochs::ByGroup {
+        if machine.facts().epochs == Epochs::ByGroup {
             machine.hardware.memory.trace = Some(machine.trace_threads());
         }
         machine.phase_changes = Some(Vec::new());
@@ -92,7 +92,7 @@ impl Histories {
         Ok(histories)
     }
 
-    fn follow<D: Design>(&mut self, machine: &mut Machine<D>) -> Result<(), Error> {
+    fn follow(&mut self, machine: &mut Machine) -> Result<(), Error> {
         let until = self.cut;
         let mut stride = STRIDE;
         let mut next = machine.time() + stride;
@@ -129,7 +129,7 @@ impl Histories {
     }
 
     /// Takes in what was heard since the last time.
-    fn take<D: Design>(&mut self, machine: &mut Machine<D>, ended: Option<u64>) {
+    fn take(&mut self, machine: &mut Machine, ended: Option<u64>) {
         let heard = machine.hardware.memory.watched.as_mut();
         let heard = heard.map(|watched| watched.take()).unwrap_or_default();
         let mut stored = BTreeSet::new();
@@ -148,7 +148,7 @@ impl Histories {
                 // What had begun when the power failed is stored, and no other one is heard of.
                 *at = writer.began.unwrap_or(*at).min(*at).min(self.cut);
                 let at = *at;
-                let epoch = match D::Epochs::of_groups(&mut machine.design) {
+                let epoch = match machine.design.group_epochs() {
                     Some(groups) => groups.epoch_of(version),
                     None => ended.unwrap_or_else(|| machine.executing_epoch()),
                 };
@@ -190,7 +190,7 @@ impl Histories {
     }
 
     /// Looks up who stored to some lines last, while the program is there.
-    fn look_up<D: Design>(&mut self, machine: &Machine<D>, stored: &BTreeSet<LineNumber>) {
+    fn look_up(&mut self, machine: &Machine, stored: &BTreeSet<LineNumber>) {
         if stored.is_empty() {
             return;
         }
@@ -214,15 +214,10 @@ impl Histories {
     }
 
     /// Memory has changed: a device may have written what no hart has stored.
-    fn written<D: Design>(
-        &mut self,
-        machine: &Machine<D>,
-        (address, length): (u64, usize),
-        at: Cycles,
-    ) {
+    fn written(&mut self, machine: &Machine, (address, length): (u64, usize), at: Cycles) {
         let lines = line_of(address)..line_of(address + (length + LINE_BYTES - 1) as u64);
         for (&line, known) in self.lines.range_mut(lines) {
-            let bytes = machine.hardware.peek(&machine.design, line);
+            let bytes = machine.hardware.peek(&*machine.design, line);
             if bytes != known.newest && self.marks == Marks::Cycle {
                 known.changed(bytes, at);
             }
@@ -230,7 +225,7 @@ impl Histories {
     }
 
     /// What was saved past the caches, as of the ends of sharing groups' epochs.
-    fn take_saved<D: Design>(&mut self, machine: &mut Machine<D>) {
+    fn take_saved(&mut self, machine: &mut Machine) {
         let at = machine.time();
         let trace = machine.hardware.memory.trace.as_mut();
         for event in trace.map(std::mem::take).unwrap_or_default() {

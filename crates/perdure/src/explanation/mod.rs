@@ -18,7 +18,7 @@ mod timeline;
 
 use std::path::Path;
 
-use perdure_designs::{Design, Epochs, EpochsOf, Promise};
+use perdure_designs::Epochs;
 use perdure_hardware::line::Line;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ pub struct Failed<'a> {
 }
 
 /// The machine that the life after these cuts began as.
-fn begin<D: Design>(lives: &Lives, before: &[Life]) -> Result<Machine<D>, Error> {
+fn begin(lives: &Lives, before: &[Life]) -> Result<Machine, Error> {
     match &lives.prepared.restart {
         Some(restart) => lives.started_again(restart, before),
         None => lives.restored(before),
@@ -86,15 +86,15 @@ fn begin<D: Design>(lives: &Lives, before: &[Life]) -> Result<Machine<D>, Error>
 }
 
 /// Explains the last cut of some lives; nothing where there is none.
-pub fn explain<D: Design>(lives: &Lives, failed: &Failed) -> Result<Option<Explanation>, Error> {
+pub fn explain(lives: &Lives, failed: &Failed) -> Result<Option<Explanation>, Error> {
     let Some((cut, before)) = failed.lives.split_last() else {
         return Ok(None);
     };
     let again = lives.prepared.restart.is_some();
-    let mut machine = begin::<D>(lives, before)?;
-    let against = against::<D>(again, failed.verdict, cut.judged_by_epoch);
+    let mut machine = begin(lives, before)?;
+    let against = against(&machine, again, failed.verdict, cut.judged_by_epoch);
     let epoch = cut.judged_by_epoch;
-    if failed.cores.is_some() && D::RECOVERY.resumes() && !again {
+    if failed.cores.is_some() && machine.facts().recovery.resumes() && !again {
         machine.keep_epoch_end(epoch);
     }
     let oracle = verify::watched_until(&mut machine, epoch, cut.cycle)?;
@@ -104,12 +104,12 @@ pub fn explain<D: Design>(lives: &Lives, failed: &Failed) -> Result<Option<Expla
         Error::Host { what, source }
     })?;
     let marks = match against {
-        Against::Promise(_) if D::Epochs::WHOSE != Epochs::None => Marks::Epoch,
+        Against::Promise(_) if machine.facts().epochs != Epochs::None => Marks::Epoch,
         _ => Marks::Cycle,
     };
     let mut names = Names::of(&machine);
     let order = grouped::order(&mut names, &machine, &images);
-    let heard = Histories::hear::<D>(lives, before, cut, (&images, &order, marks))?;
+    let heard = Histories::hear(lives, before, cut, (&images, &order, marks))?;
     let mut grouped = Grouped::new(&order);
     let promised = (marks, epoch, machine.executing_epoch());
     grouped.take(&machine, &mut names, &heard, promised);
@@ -144,9 +144,9 @@ pub fn explain<D: Design>(lives: &Lives, failed: &Failed) -> Result<Option<Expla
 
 /// What memory is compared with: a program that does not find in its pools what it needs may have no promise
 /// to refer to, or one that was kept.
-fn against<D: Design>(again: bool, verdict: Verdict, epoch: u64) -> Against {
+fn against(machine: &Machine, again: bool, verdict: Verdict, epoch: u64) -> Against {
     let by_its_end = matches!(verdict, Verdict::RestartFailed | Verdict::OutputUnexpected);
-    if again && (by_its_end || !D::Promise::BINDS) {
+    if again && (by_its_end || !machine.facts().promise.binds) {
         Against::Newest
     } else {
         Against::Promise(epoch)

@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 
-use perdure_designs::Design;
 use perdure_linux::inspect::{FileKey, LoadedFile, MappingView, ProcessView, symbols};
 use perdure_linux::pools::POOLS_DIRECTORY;
 use perdure_linux::{Kernel, PAGE_BYTES};
@@ -166,7 +165,7 @@ impl Space {
 
 impl Names {
     /// As the machine has things now.
-    pub fn of<D: Design>(machine: &Machine<D>) -> Self {
+    pub fn of(machine: &Machine) -> Self {
         let kernel = machine.kernel();
         let processes = kernel.live_processes().into_iter();
         let spaces: Vec<Space> = processes.map(|one| Space::new(kernel, one)).collect();
@@ -190,7 +189,7 @@ impl Names {
     }
 
     /// What lies at a physical address.
-    pub fn thing<D: Design>(&self, machine: &Machine<D>, physical: u64) -> Thing {
+    pub fn thing(&self, machine: &Machine, physical: u64) -> Thing {
         if let Some(&(space, page)) = self.frames.get(&(physical / PAGE_BYTES)) {
             return self.spaces[space].thing(page * PAGE_BYTES + physical % PAGE_BYTES);
         }

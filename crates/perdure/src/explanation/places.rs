@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use perdure_designs::Design;
 use perdure_hardware::hierarchy::Held;
 use perdure_hardware::line::{Line, Version as Tag, line_of};
 use perdure_hardware::time::Cycles;
@@ -67,8 +66,8 @@ impl Shown {
 }
 
 /// Where the lines that are shown were.
-pub fn shown<D: Design>(
-    machine: &Machine<D>,
+pub fn shown(
+    machine: &Machine,
     grouped: &Grouped,
     images: &Images,
     at: Cycles,
@@ -77,9 +76,9 @@ pub fn shown<D: Design>(
     for address in grouped.shown() {
         let line = line_of(address);
         let one = Shown {
-            held: machine.hardware.whereabouts(&machine.design, line, at),
+            held: machine.hardware.whereabouts(&*machine.design, line, at),
             copies: Vec::new(),
-            newest: machine.hardware.peek(&machine.design, line),
+            newest: machine.hardware.peek(&*machine.design, line),
             expected: *images.expected.line(address),
             found: *images.found.line(address),
         };
@@ -98,7 +97,7 @@ pub fn shown<D: Design>(
 }
 
 /// The writes that the cut took, or could tear.
-pub fn in_flight<D: Design>(names: &Names, machine: &Machine<D>, at: Cycles) -> Value {
+pub fn in_flight(names: &Names, machine: &Machine, at: Cycles) -> Value {
     let all: Vec<_> = machine.hardware.in_flight(at).collect();
     let shown = all.iter().take(IN_FLIGHT).map(|write| {
         let [begins, durable] = write.when;

@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use perdure_designs::Design;
 use perdure_hardware::line::{LINE_BYTES, LineNumber};
 use perdure_hardware::memory::Traffic;
 use perdure_hardware::policy::Cause;
@@ -95,7 +94,7 @@ impl Timeline {
     }
 
     /// Takes in what epochs have come to, and what the design has been doing.
-    pub fn look<D: Design>(&mut self, machine: &mut Machine<D>) {
+    pub fn look(&mut self, machine: &mut Machine) {
         let passages = machine.unpersisted.passages.iter_mut();
         for passage in passages.flat_map(std::mem::take).collect::<Vec<_>>() {
             self.keep(Lane::Epochs, Event::Passed(passage));
@@ -107,7 +106,7 @@ impl Timeline {
     }
 
     /// In the order of time.
-    pub fn to_json<D: Design>(&self, names: &Names, machine: &Machine<D>, cut: Cycles) -> Value {
+    pub fn to_json(&self, names: &Names, machine: &Machine, cut: Cycles) -> Value {
         let events = self.lanes.values().flatten();
         let mut events: Vec<(Cycles, Value)> = events
             .map(|event| event.to_json(names, machine))
@@ -119,7 +118,7 @@ impl Timeline {
 }
 
 impl Event {
-    fn to_json<D: Design>(&self, names: &Names, machine: &Machine<D>) -> (Cycles, Value) {
+    fn to_json(&self, names: &Names, machine: &Machine) -> (Cycles, Value) {
         match self {
             Self::Heard(heard) => of_heard(heard, names, machine),
             Self::Passed(Passage::Ended(at, epoch)) => (
@@ -138,7 +137,7 @@ impl Event {
     }
 }
 
-fn of_heard<D: Design>(heard: &Heard, names: &Names, machine: &Machine<D>) -> (Cycles, Value) {
+fn of_heard(heard: &Heard, names: &Names, machine: &Machine) -> (Cycles, Value) {
     let of_line = |line: LineNumber| {
         let physical = line * LINE_BYTES as u64;
         let address = names.address(physical).unwrap_or(physical);

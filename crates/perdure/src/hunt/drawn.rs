@@ -2,7 +2,7 @@
 //!
 //! Always true here: the same design, request, seed and attempt get the same.
 
-use perdure_designs::{Design, Epochs, EpochsOf};
+use perdure_designs::{Epochs, Facts};
 use perdure_hardware::random::Random;
 
 use super::{
@@ -20,9 +20,9 @@ pub(super) struct Drawn {
 
 impl Drawn {
     /// Every key of the design's unlucky settings with its values.
-    pub(super) fn of<D: Design>() -> Self {
+    pub(super) fn of(design: &Facts) -> Self {
         let mut settings: Vec<(&str, Vec<&str>)> = Vec::new();
-        for text in D::UNLUCKY_SETTINGS.iter().flat_map(|set| set.iter()) {
+        for text in design.unlucky_settings.iter().flat_map(|set| set.iter()) {
             let Some((key, value)) = text.split_once('=') else {
                 continue;
             };
@@ -32,13 +32,13 @@ impl Drawn {
                 None => settings.push((key, vec![value])),
             }
         }
-        let by_group = D::Epochs::WHOSE == Epochs::ByGroup;
-        if !D::NEEDS_INCLUSION && !by_group {
+        let by_group = design.epochs == Epochs::ByGroup;
+        if !design.needs_inclusion && !by_group {
             settings.push(("llc.inclusion", vec!["inclusive", "non-inclusive"]));
         }
         Self {
             by_group,
-            has_epochs: D::Epochs::WHOSE != Epochs::None,
+            has_epochs: design.epochs != Epochs::None,
             settings,
         }
     }

@@ -6,7 +6,6 @@
 //!   nothing else.
 //! - A life is run to its end before it is cut, so that each is judged, and none is cut behind its end.
 
-use perdure_designs::Design;
 use perdure_hardware::arena::Arena;
 use perdure_hardware::random::Random;
 use perdure_hardware::time::Cycles;
@@ -58,13 +57,13 @@ impl Restarted {
 
 impl Left {
     /// What recovery left of a machine whose power was cut.
-    pub fn of<D: Design>(machine: &Machine<D>, memory: Arena) -> Self {
+    pub fn of(machine: &Machine, memory: Arena) -> Self {
         let past = machine.behind_it();
         Self { memory, past }
     }
 
     /// What a machine leaves that has come to its end, if it can recover.
-    pub fn at_end<D: Design>(machine: &mut Machine<D>, at: Cycles) -> Option<Self> {
+    pub fn at_end(machine: &mut Machine, at: Cycles) -> Option<Self> {
         let image = verify::recovered_image(machine, at, 0).ok()?;
         Some(Self::of(machine, image.memory))
     }
@@ -73,12 +72,12 @@ impl Left {
 impl Lives<'_> {
     /// How the program that is started again ends after the run that nobody cut, where it does, and what it
     /// has seen of the host. A program that cannot be started at all is an error.
-    pub fn after_the_end<D: Design>(
+    pub fn after_the_end(
         &self,
         restart: &Restart,
         left: &Left,
     ) -> Result<(Option<Restarted>, HostView), Error> {
-        let mut machine = self.boot_again::<D>(restart, left)?;
+        let mut machine = self.boot_again(restart, left)?;
         let patience = self.uncut.end.saturating_mul(16);
         let patience = patience.saturating_add(10_000_000_000);
         let ended = self.end_of(restart, &mut machine, patience)?;
@@ -88,7 +87,7 @@ impl Lives<'_> {
     }
 
     /// The lives after a cut that was verified.
-    pub fn start_again<D: Design>(
+    pub fn start_again(
         &self,
         restart: &Restart,
         mut left: Left,
@@ -102,7 +101,7 @@ impl Lives<'_> {
         let patience = patience.saturating_add(1_000_000_000);
         let mut which = "started again".to_owned();
         for number in 0..plan.generations as usize {
-            let mut began = match resumable(self.boot_again::<D>(restart, &left))? {
+            let mut began = match resumable(self.boot_again(restart, &left))? {
                 Ok(began) => began,
                 Err(why) => {
                     sequel.restarts.push(Restarted::default());
@@ -127,7 +126,7 @@ impl Lives<'_> {
             let at = plan.later_cuts.get(number).copied().unwrap_or(drawn);
             sequel.later_cuts.push(at);
             let tear_seed = random.bits();
-            match self.cut_again::<D>(restart, &left, (at, tear_seed), &mut sequel)? {
+            match self.cut_again(restart, &left, (at, tear_seed), &mut sequel)? {
                 Some(next) => left = next,
                 None => return Ok(sequel),
             }
@@ -140,27 +139,19 @@ impl Lives<'_> {
     }
 
     /// The machine that the life after these cuts begins as, its program started again after each.
-    pub fn started_again<D: Design>(
-        &self,
-        restart: &Restart,
-        cuts: &[Life],
-    ) -> Result<Machine<D>, Error> {
-        let mut machine = self.first::<D>()?;
+    pub fn started_again(&self, restart: &Restart, cuts: &[Life]) -> Result<Machine, Error> {
+        let mut machine = self.first()?;
         for cut in cuts {
             while let Pause::EpochEnded(_) = machine.run(cut.cycle)? {}
             let image = verify::recovered_image(&mut machine, cut.cycle, cut.tear_seed)?;
             let left = Left::of(&machine, image.memory);
-            machine = self.boot_again::<D>(restart, &left)?;
+            machine = self.boot_again(restart, &left)?;
         }
         Ok(machine)
     }
 
     /// A machine that starts on what was left.
-    pub(crate) fn boot_again<D: Design>(
-        &self,
-        restart: &Restart,
-        left: &Left,
-    ) -> Result<Machine<D>, Error> {
+    pub(crate) fn boot_again(&self, restart: &Restart, left: &Left) -> Result<Machine, Error> {
         let workload = Workload {
             past: left.past,
             mistake: self.prepared.workload.mistake,
@@ -168,20 +159,19 @@ impl Lives<'_> {
         };
         let memory = left.memory.clone();
         let (configuration, engine) = (&self.prepared.configuration, self.prepared.engine);
-        let mut machine =
-            Machine::<D>::boot_again(configuration, &workload, memory, engine, self.bug)?;
+        let mut machine = Machine::boot_again(configuration, &workload, memory, engine, self.bug)?;
         machine.hardware.enforce_contract();
         Ok(machine)
     }
 
     /// Lets a machine run to its end, unless the user stops it.
-    fn end_of<D: Design>(
+    fn end_of(
         &self,
         restart: &Restart,
-        machine: &mut Machine<D>,
+        machine: &mut Machine,
         patience: Cycles,
     ) -> Result<Option<Ended>, Error> {
-        let progress = |_: &Machine<D>| (self.progress)();
+        let progress = |_: &Machine| (self.progress)();
         let ran = run_on(machine, patience, self.observer, |_, _| {}, progress);
         let status = status_of(machine);
         let broken = |why: String| Some((Verdict::RestartFailed, why));
@@ -204,17 +194,17 @@ impl Lives<'_> {
 
     /// Cuts a life that began so; what is left for the next one, unless something is wrong or the user
     /// stopped it.
-    fn cut_again<D: Design>(
+    fn cut_again(
         &self,
         restart: &Restart,
         left: &Left,
         (at, tear_seed): (Cycles, u64),
         sequel: &mut Sequel,
     ) -> Result<Option<Left>, Error> {
-        let mut machine = self.boot_again::<D>(restart, left)?;
+        let mut machine = self.boot_again(restart, left)?;
         let mut golden = Golden::watch(&mut machine, 0)?;
-        let watch = |machine: &mut Machine<D>, epoch| golden.record(machine, epoch);
-        let progress = |_: &Machine<D>| (self.progress)();
+        let watch = |machine: &mut Machine, epoch| golden.record(machine, epoch);
+        let progress = |_: &Machine| (self.progress)();
         if run_on(&mut machine, at, self.observer, watch, progress)?.is_none() {
             sequel.stopped = true;
             return Ok(None);

@@ -2,8 +2,6 @@
 //!
 //! Always true here: what the host refused is nobody's.
 
-use perdure_designs::Design;
-
 use crate::error::Error;
 use crate::machine::Machine;
 
@@ -48,6 +46,6 @@ pub fn failure_of(error: Error) -> Result<End, Error> {
 }
 
 /// The exit status, if there is one yet.
-pub fn status_of<D: Design>(machine: &Machine<D>) -> Option<i32> {
+pub fn status_of(machine: &Machine) -> Option<i32> {
     machine.ended().map(|ended| ended.report.status)
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use perdure_designs::bytes::Sealed;
 use perdure_designs::layout::Layout;
-use perdure_designs::{Design, Epochs, EpochsOf};
+use perdure_designs::{Epochs, Facts};
 use perdure_hardware::arena::{Arena, PAGE_BYTES};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::physical_map::{self, PhysicalMap, RegionKind};
@@ -109,13 +109,7 @@ impl Parts {
     }
 }
 
-impl<D: Design, S: Source> Machine<D, S> {
-    /// Does not compile for a design that could not be.
-    const POSSIBLE: () = assert!(
-        D::RECOVERY.goes_with(D::Epochs::WHOSE),
-        "a design resumes at the end of an epoch, and for nothing else have sharing groups epochs"
-    );
-
+impl<S: Source> Machine<S> {
     /// Boots a program: epoch 0 is its first instruction, durable in NVM.
     pub fn boot(
         configuration: &Arc<Configuration>,
@@ -139,7 +133,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         memory.take_digest();
         let map = configuration.specification.physical_map();
         let layout = layout_of(&configuration.specification);
-        let pools = super::pools::of::<D>(configuration, workload, &map, &layout)?;
+        let pools = super::pools::of(configuration, workload, &map, &layout)?;
         let pools = pools.map_or(0..0, |pools| pools.addresses);
         let main = &map.main().addresses;
         let pages: Vec<u64> = (memory.written_pages())
@@ -164,12 +158,12 @@ impl<D: Design, S: Source> Machine<D, S> {
         let layout = layout_of(&specification);
         let map = specification.physical_map();
         let mut hardware = hardware_of(specification, &layout, arena);
-        let pools = super::pools::of::<D>(configuration, workload, &map, &layout)?;
+        let pools = super::pools::of(configuration, workload, &map, &layout)?;
         let ends = pools.iter().map(|pools| pools.addresses.start);
         let end = ends.fold(layout.frames.end, u64::min);
         let kernel_configuration = perdure_linux::Configuration {
             frames: layout.frames.start..end,
-            regions: regions::<D>(&map, pools.as_ref()),
+            regions: regions(configuration.design, &map, pools.as_ref()),
             pools,
             harts,
             caches: configuration.caches(),
@@ -187,7 +181,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             context.running =
                 kernel.schedule(index, &mut context.hart, &mut BootPort(&mut hardware));
         }
-        let (saved_image, saved_contexts) = if D::RECOVERY.resumes() {
+        let (saved_image, saved_contexts) = if configuration.design.recovery.resumes() {
             save_beginning(&mut hardware, &layout, &kernel, &contexts)
         } else {
             (Vec::new(), Vec::new())
@@ -215,7 +209,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         machine.repeats = workload.kernel.repeat != Repeat::Never;
         machine.meter = Meter::new(workload.kernel.programs.len(), workload.region);
         if let Some(watched) = &workload.watch {
-            machine.lengths = lengths_of::<D>(configuration, watched.burst)?;
+            machine.lengths = lengths_of(configuration, watched.burst)?;
             let space = machine.harts[0].space;
             machine.watch = watched.resolve(&machine.kernel, space)?;
         }
@@ -231,9 +225,9 @@ impl<D: Design, S: Source> Machine<D, S> {
         engine: S::Choice,
         bug: Option<&'static str>,
     ) -> Result<Self, Error> {
-        let parameters = configuration.parameters::<D>()?;
-        const { Self::POSSIBLE };
-        let design = D::start(&parameters, &parts.layout, &mut parts.hardware, epoch, bug)
+        let parameters = configuration.parameters()?;
+        let start_design = configuration.design.start;
+        let design = start_design(&parameters, &parts.layout, &mut parts.hardware, epoch, bug)
             .map_err(|problem| Error::Configuration(problem.to_string()))?;
         let memory = &parts.hardware.memory;
         if memory.keeps_caches() && !memory.device_recoveries().is_empty() {
@@ -250,7 +244,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         let saved_record = parts.record();
         let contexts = parts.contexts.into_iter();
         let harts = contexts.map(|context| HartState::new(context, S::new(engine), slice_end));
-        let epoch_lengths = lengths_of::<D>(configuration, Burst::default())?;
+        let epoch_lengths = lengths_of(configuration, Burst::default())?;
         if epoch_lengths.cycles > 0 {
             let first = start + epoch_lengths.cycles;
             parts.hardware.events.schedule(first, EVENT_EPOCH_CYCLES);
@@ -268,7 +262,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             epoch_due: None,
             lengths: epoch_lengths,
             counts_all: configuration.epoch.counted == Counted::All
-                && D::Epochs::WHOSE == Epochs::Machine,
+                && configuration.design.epochs == Epochs::Machine,
             watch: Watch::default(),
             saved_image: parts.saved_image,
             saved_contexts: parts.saved_contexts,
@@ -328,8 +322,8 @@ fn save_beginning(
 }
 
 /// How long epochs are; without an end where there are none.
-fn lengths_of<D: Design>(configuration: &Configuration, burst: Burst) -> Result<Lengths, Error> {
-    if D::Epochs::WHOSE == Epochs::None {
+fn lengths_of(configuration: &Configuration, burst: Burst) -> Result<Lengths, Error> {
+    if configuration.design.epochs == Epochs::None {
         return Ok(Lengths::default());
     }
     Lengths::new(&configuration.epoch, burst)
@@ -359,8 +353,8 @@ pub(super) fn hardware_of(specification: Specification, layout: &Layout, arena: 
 
 /// What programs may map of physical memory beside the region that they live in, and beside pools: nothing
 /// under a design that brings machines back as they were, which keeps that region alone.
-fn regions<D: Design>(map: &PhysicalMap, pools: Option<&Pools>) -> Vec<Region> {
-    let mapped = |kind| kind != RegionKind::Dram && !D::RECOVERY.resumes();
+fn regions(design: &Facts, map: &PhysicalMap, pools: Option<&Pools>) -> Vec<Region> {
+    let mapped = |kind| kind != RegionKind::Dram && !design.recovery.resumes();
     let has_pools = |region: &&physical_map::Region| {
         pools.is_some_and(|pools| region.addresses.contains(&pools.addresses.start))
     };

@@ -2,7 +2,7 @@
 //!
 //! Always true here: nothing is told unless somebody draws, and nothing of it changes the run.
 
-use perdure_designs::{Design, Epochs, EpochsOf, Urgency};
+use perdure_designs::{Epochs, Urgency};
 use perdure_hardware::time::Cycles;
 use perdure_hardware::timeline::{Event, Fact, Kind, Part, Track, Value, waits};
 
@@ -14,13 +14,13 @@ const fn executing(part: Part) -> Track {
     Track::new(Kind::Epochs, part, "epoch executing")
 }
 
-impl<D: Design, S: Source> Machine<D, S> {
+impl<S: Source> Machine<S> {
     /// Tells what every hart runs, and which epochs execute, when it begins to be drawn.
     pub(crate) fn begin_drawing(&mut self) {
         (0..self.harts.len()).for_each(|hart| self.draw_hart(hart));
         let now = self.time();
         self.draw_phase(self.design.phase(), now);
-        match D::Epochs::WHOSE {
+        match self.facts().epochs {
             Epochs::None => {}
             Epochs::Machine => self.draw_epoch(Part::Machine, self.executing_epoch(), now),
             Epochs::ByGroup => {

@@ -4,7 +4,7 @@
 //! Always true here: whatever follows from an entry (mappings that changed, threads that became ready,
 //! programs that ended) has happened before the next instruction of any hart.
 
-use perdure_designs::{Design, Epochs, EpochsOf};
+use perdure_designs::Epochs;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::watched::Writer;
 use perdure_linux::{Exception, Kernel, Machine as _, Outcome};
@@ -19,7 +19,7 @@ use crate::source::{Exit, Registers, Source};
 /// The register that says which system call it is.
 const CALL_NUMBER: usize = 17;
 
-impl<D: Design, S: Source> Machine<D, S> {
+impl<S: Source> Machine<S> {
     /// Calls the kernel on behalf of a hart, then does what any kernel entry can make necessary.
     fn enter_kernel<R>(
         &mut self,
@@ -50,7 +50,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         };
         let mut port = KernelPort {
             hardware: &mut self.hardware,
-            design: &mut self.design,
+            design: &mut *self.design,
             hart,
             retired: registers.retired,
             clock,
@@ -143,7 +143,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             }
             Outcome::Commit => {
                 self.turn = None;
-                if D::Epochs::WHOSE != Epochs::None {
+                if self.facts().epochs != Epochs::None {
                     self.harts[hart].waits_for = Some(self.executing_epoch());
                 }
                 self.output_is_awaited(hart);
@@ -155,7 +155,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             self.meter.threads = self.kernel.threads_of_programs();
             self.look_at_region(self.clock(hart));
         }
-        if !D::RECOVERY.resumes() {
+        if !self.facts().recovery.resumes() {
             self.let_out_at_once();
         }
         self.schedule_idle_harts(self.clock(hart));

@@ -5,9 +5,9 @@
 //! of that moment are stored before the design takes over. Where there are no epochs, none ends.
 
 use perdure_designs::bytes::Sealed;
-use perdure_designs::{Design, END_EPOCH, EpochNumbers, Epochs, EpochsOf, Urgency};
+use perdure_designs::{END_EPOCH, EpochNumbers, Epochs, Urgency};
 use perdure_hardware::line::LINE_BYTES;
-use perdure_hardware::policy::PolicyFailure;
+use perdure_hardware::policy::{Policy, PolicyFailure};
 use perdure_hardware::time::Cycles;
 use perdure_hardware::watched::Writer;
 use perdure_linux::Machine as _;
@@ -25,7 +25,7 @@ const MACHINE_EVENT: u32 = 1 << 31;
 pub(crate) const SAVES_CONTEXTS: &str = "saving contexts";
 pub(super) const EVENT_EPOCH_CYCLES: u32 = MACHINE_EVENT;
 
-impl<D: Design, S: Source> Machine<D, S> {
+impl<S: Source> Machine<S> {
     pub(super) fn fire(&mut self, time: Cycles) {
         self.order_of(None);
         if self.hardware.wake_device(time) {
@@ -43,7 +43,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             return;
         }
         if event == END_EPOCH {
-            if D::Epochs::WHOSE == Epochs::None {
+            if self.facts().epochs == Epochs::None {
                 let problem = "it wants an epoch to end, and has none";
                 (self.hardware.failure).get_or_insert(PolicyFailure(problem.into()));
                 return;
@@ -71,21 +71,21 @@ impl<D: Design, S: Source> Machine<D, S> {
 
     /// The epoch that is executing, the newest of those; 0 where there are none.
     pub fn executing_epoch(&self) -> u64 {
-        D::Epochs::numbers(&self.design).map_or(0, EpochNumbers::executing_epoch)
+        (self.design.epoch_numbers()).map_or(0, EpochNumbers::executing_epoch)
     }
 
     /// The newest epoch whose output may leave; 0 where there are none.
     pub fn announced_epoch(&self) -> u64 {
-        D::Epochs::numbers(&self.design).map_or(0, EpochNumbers::announced_epoch)
+        (self.design.epoch_numbers()).map_or(0, EpochNumbers::announced_epoch)
     }
 
     pub(super) fn can_end_epoch(&mut self) -> bool {
-        D::Epochs::of_machine(&mut self.design).is_none_or(|epochs| epochs.can_end_epoch())
+        (self.design.machine_epochs()).is_none_or(|epochs| epochs.can_end_epoch())
     }
 
     /// Holds what the design says of its epochs against what it said before, where output goes by that.
     pub(crate) fn check_epochs(&mut self) {
-        if !D::RECOVERY.resumes() || !self.hardware.enforces_contract() {
+        if !self.facts().recovery.resumes() || !self.hardware.enforces_contract() {
             return;
         }
         let announced = self.announced_epoch();
@@ -98,14 +98,14 @@ impl<D: Design, S: Source> Machine<D, S> {
 
     /// An epoch ends: contexts are stored, the design takes over, everybody goes on.
     pub(super) fn end_epoch(&mut self, hart: usize, urgency: Urgency) -> Result<u64, Error> {
-        if D::Epochs::WHOSE == Epochs::ByGroup {
+        if self.facts().epochs == Epochs::ByGroup {
             return Ok(self.end_group_epoch(hart, urgency));
         }
         self.order_of(None);
         self.send_combined();
         let epoch = self.executing_epoch();
         self.seal(epoch, epoch);
-        if D::RECOVERY.resumes() {
+        if self.facts().recovery.resumes() {
             self.save_contexts(hart, epoch)?;
         }
         self.keep_kernel(epoch, epoch);
@@ -114,7 +114,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             self.note_left(hart, epoch, before);
         }
         self.unpersisted.end(epoch, before);
-        let design = D::Epochs::of_machine(&mut self.design);
+        let design = self.design.machine_epochs();
         let now = (self.hardware).asking("end_epoch", before, |hardware| {
             design.map_or(before, |design| design.end_epoch(hardware, urgency, before))
         });
@@ -153,7 +153,8 @@ impl<D: Design, S: Source> Machine<D, S> {
         for hart in 0..self.harts.len() {
             if !self.hardware.cores[hart].combining.is_empty() {
                 let now = self.clock(hart);
-                let sent = (self.hardware).send_all_combined(&mut self.design, hart, now);
+                let design: &mut dyn Policy = &mut *self.design;
+                let sent = self.hardware.send_all_combined(design, hart, now);
                 (self.hardware.cores[hart].timing).stand_still_until(now, sent);
             }
         }
@@ -225,7 +226,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         let retired = self.harts[hart].context.hart.retired;
         let mut port = KernelPort {
             hardware: &mut self.hardware,
-            design: &mut self.design,
+            design: &mut *self.design,
             hart,
             retired,
             clock,

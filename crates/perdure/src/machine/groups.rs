@@ -11,7 +11,7 @@
 //! - A hart that runs sees no mapping of a newer epoch than its sharing group's.
 
 use perdure_designs::bytes::Sealed;
-use perdure_designs::{Design, EpochsOf, GroupEpochs, Urgency};
+use perdure_designs::{GroupEpochs, Urgency};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, line_of};
 use perdure_hardware::policy::PolicyFailure;
@@ -23,15 +23,15 @@ use crate::context::MachineRecord;
 use crate::machine::Machine;
 use crate::source::Source;
 
-impl<D: Design, S: Source> Machine<D, S> {
+impl<S: Source> Machine<S> {
     fn group_epochs(&mut self) -> Option<(&mut dyn GroupEpochs, &mut Hardware)> {
-        Some((D::Epochs::of_groups(&mut self.design)?, &mut self.hardware))
+        Some((self.design.group_epochs()?, &mut self.hardware))
     }
 
     /// The epoch of a hart's sharing group.
     pub(crate) fn epoch_of(&mut self, hart: usize) -> Option<u64> {
         let group = self.hardware.group_of(hart);
-        Some(D::Epochs::of_groups(&mut self.design)?.epoch(group))
+        Some(self.design.group_epochs()?.epoch(group))
     }
 
     /// The oldest epoch that a sharing group is in.

@@ -3,7 +3,6 @@
 //!
 //! Always true here: nothing of it is kept unless it was asked for, and nothing of it changes the run.
 
-use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
 use perdure_linux::Kernel;
 
@@ -42,7 +41,7 @@ pub enum Noted {
     },
 }
 
-impl<D: Design, S: Source> Machine<D, S> {
+impl<S: Source> Machine<S> {
     /// From now on, keeps what the machine beside its memory is at the end of an epoch: one that is
     /// yet to end, or epoch 0 of a machine that has just booted.
     pub fn keep_epoch_end(&mut self, epoch: u64) {

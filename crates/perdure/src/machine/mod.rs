@@ -9,9 +9,9 @@
 
 use std::sync::Arc;
 
-use perdure_designs::Design;
 use perdure_designs::Urgency;
 use perdure_designs::layout::{CONTEXT_BYTES, Layout};
+use perdure_designs::{AnyDesign, Facts};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::timeline::NotCopied;
@@ -128,14 +128,14 @@ pub struct Ended {
 /// The machine under one design, whose harts' instructions come from a source. A copy goes on as the one
 /// that it was made of would have.
 #[derive(Clone)]
-pub struct Machine<D: Design, S: Source = Engines> {
+pub struct Machine<S: Source = Engines> {
     pub(crate) configuration: Arc<Configuration>,
     /// The map of its NVM.
     pub layout: Layout,
     /// The substrate.
     pub hardware: Hardware,
     /// The design.
-    pub design: D,
+    pub design: Box<dyn AnyDesign>,
     pub(crate) kernel: Kernel,
     pub(crate) harts: Vec<HartState<S>>,
     turn: Option<Turn>,
@@ -167,7 +167,7 @@ pub struct Machine<D: Design, S: Source = Engines> {
     /// Whoever runs the machine makes accesses of its own: each hart is among others, however few run.
     pub(crate) is_disturbed: bool,
     /// Instructions by program, and the measured region.
-    pub meter: Meter<D::Counters>,
+    pub meter: Meter,
     ended: Option<Ended>,
     finished: bool,
     held_files: Vec<(u64, Release)>,
@@ -190,7 +190,7 @@ pub struct Machine<D: Design, S: Source = Engines> {
     past: Past,
 }
 
-impl<D: Design, S: Source> Machine<D, S> {
+impl<S: Source> Machine<S> {
     /// What a machine has behind it that starts after the power of this one is cut now.
     pub fn behind_it(&self) -> Past {
         Past {
@@ -229,16 +229,18 @@ impl<D: Design, S: Source> Machine<D, S> {
     }
 
     /// All counters, the design's own included.
-    pub fn statistics(&self) -> MachineStatistics<D::Counters> {
-        statistics_of(&self.hardware, &self.design)
+    pub fn statistics(&self) -> MachineStatistics {
+        statistics_of(&self.hardware, &*self.design)
     }
 
     /// Overflow and corner paths, with how often they were taken.
     pub fn paths(&self) -> Vec<(&'static str, u64)> {
-        D::paths(
-            &self.hardware.statistics(),
-            &self.design.counters_with(&self.hardware),
-        )
+        self.design.paths(&self.hardware)
+    }
+
+    /// What its design states about itself.
+    pub fn facts(&self) -> &'static Facts {
+        self.configuration.design
     }
 
     /// How the program ended, once it has.
@@ -286,9 +288,9 @@ impl<D: Design, S: Source> Machine<D, S> {
 }
 
 /// All counters, the design's own included.
-fn statistics_of<D: Design>(hardware: &Hardware, design: &D) -> MachineStatistics<D::Counters> {
+fn statistics_of(hardware: &Hardware, design: &dyn AnyDesign) -> MachineStatistics {
     MachineStatistics {
         hardware: hardware.statistics(),
-        design: design.counters_with(hardware),
+        design: design.counters(hardware),
     }
 }

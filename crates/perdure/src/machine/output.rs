@@ -4,7 +4,7 @@
 //! Always true here: a machine that resumes lets nothing out that a power cut could undo; one that does
 //! not lets everything out at once.
 
-use perdure_designs::{Design, Epochs, EpochsOf, Urgency};
+use perdure_designs::{Epochs, Urgency};
 use perdure_hardware::time::Cycles;
 use perdure_linux::Release;
 
@@ -14,7 +14,7 @@ use crate::kernel_ports::DevicePort;
 use crate::mistakes::Mistake;
 use crate::source::Source;
 
-impl<D: Design, S: Source> Machine<D, S> {
+impl<S: Source> Machine<S> {
     /// What was written so far is of `epoch`, and stays so until the end of `last`.
     pub(crate) fn seal(&mut self, epoch: u64, last: u64) {
         let early = self.mistake == Some(Mistake::SealsEarly);
@@ -30,7 +30,7 @@ impl<D: Design, S: Source> Machine<D, S> {
     /// Somebody waits until what was written so far has left, or it is the last that programs write: that
     /// is so when the executing epoch, which is to end now, is announced; at once where there is none.
     pub(super) fn output_is_awaited(&mut self, hart: usize) {
-        if D::Epochs::WHOSE == Epochs::None {
+        if self.facts().epochs == Epochs::None {
             self.hold_files(0, 0);
             self.let_out_at_once();
             self.finished = self.ended.is_some();
@@ -54,7 +54,7 @@ impl<D: Design, S: Source> Machine<D, S> {
             notes.push(Noted::Held { epoch, made });
         }
         self.kernel_changed = true;
-        let mut port = DevicePort(&mut self.hardware, &self.design);
+        let mut port = DevicePort(&mut self.hardware, &*self.design);
         match self.kernel.release_files(&mut port, &self.outside.spool) {
             Ok(files) => {
                 let files = files.into_iter().map(|file| (epoch, file));
@@ -68,7 +68,7 @@ impl<D: Design, S: Source> Machine<D, S> {
 
     /// The guest's files as they are now, all of each that has left before.
     pub(crate) fn files(&mut self) -> Result<Vec<Release>, Error> {
-        let mut port = DevicePort(&mut self.hardware, &self.design);
+        let mut port = DevicePort(&mut self.hardware, &*self.design);
         let files = self.kernel.released_files(&mut port, &self.outside.spool);
         files.map_err(spool_failed)
     }

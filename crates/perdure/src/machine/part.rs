@@ -3,7 +3,6 @@
 //! Always true here: a machine that was run into a block only shows what it is there. It never goes on; the
 //! one that it was forked from does.
 
-use perdure_designs::Design;
 use perdure_hardware::time::Cycles;
 use perdure_linux::Running;
 
@@ -29,7 +28,7 @@ pub(crate) enum Next {
     Other,
 }
 
-impl<D: Design, S: Source> Machine<D, S> {
+impl<S: Source> Machine<S> {
     /// What comes next.
     pub(crate) fn next(&mut self) -> Next {
         let epoch_ends = self.epoch_due.is_some() && self.can_end_epoch();

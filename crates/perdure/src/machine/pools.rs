@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use perdure_designs::Design;
+use perdure_designs::Facts;
 use perdure_designs::layout::Layout;
 use perdure_hardware::physical_map::PhysicalMap;
 use perdure_linux::{PAGE_BYTES, Pools};
@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::mistakes::Mistake;
 
 /// The pools of a machine that is to run a workload.
-pub fn of<D: Design>(
+pub fn of(
     configuration: &Configuration,
     workload: &Workload,
     map: &PhysicalMap,
@@ -28,10 +28,10 @@ pub fn of<D: Design>(
         return Ok(None);
     };
     Ok(Some(Pools {
-        addresses: if D::RECOVERY.resumes() {
-            within::<D>(workload, layout)?
+        addresses: if configuration.design.recovery.resumes() {
+            within(configuration.design, workload, layout)?
         } else {
-            beside::<D>(map, &configuration.machine)?
+            beside(configuration, map)?
         },
         source: Arc::clone(source),
         faults_commit: false,
@@ -40,21 +40,22 @@ pub fn of<D: Design>(
 }
 
 /// Pools in memory beside that in which programs live.
-fn beside<D: Design>(map: &PhysicalMap, machine: &str) -> Result<Range<u64>, Error> {
+fn beside(configuration: &Configuration, map: &PhysicalMap) -> Result<Range<u64>, Error> {
+    let machine = &configuration.machine;
     let region = map.pools().next().ok_or_else(|| {
         Error::Request(format!(
             "--pmem: the machine '{machine}' has no persistent memory beside that in which programs live; take x86-pm, arm-pm or xeon-pm, or a machine file with two memories"
         ))
     })?;
-    Ok(D::pool_data(&region))
+    Ok((configuration.design.pool_data)(&region))
 }
 
 /// The last quarter of the memory in which programs live.
-fn within<D: Design>(workload: &Workload, layout: &Layout) -> Result<Range<u64>, Error> {
+fn within(design: &Facts, workload: &Workload, layout: &Layout) -> Result<Range<u64>, Error> {
     if !workload.begins_anew {
         return Err(Error::Request(format!(
             "--pmem: {} brings programs back as they were, and keeps no pools beside them; cut with --restart, or take a design after which programs start anew, like ideal",
-            D::NAME
+            design.name
         )));
     }
     let Range { start, end } = layout.frames;

@@ -6,7 +6,7 @@
 //! - Devices recover before the design, and all of them from the surviving bytes alone.
 
 use perdure_designs::surviving::{DeviceRecoveries, Interrupted, Surviving, recover_devices};
-use perdure_designs::{Design, Recovered};
+use perdure_designs::{Facts, Recovered};
 use perdure_hardware::memory::{Lost, Tear};
 use perdure_hardware::time::Cycles;
 
@@ -17,14 +17,15 @@ use crate::source::Source;
 #[derive(Debug)]
 pub struct Recovery {
     devices: DeviceRecoveries,
+    design: &'static Facts,
     bug: Option<&'static str>,
 }
 
 impl Recovery {
     /// Of the machine's devices, then of its design.
-    pub fn run<D: Design>(&self, image: &mut Surviving) -> Result<Recovered, Interrupted> {
+    pub fn run(&self, image: &mut Surviving) -> Result<Recovered, Interrupted> {
         recover_devices(image, &self.devices)?;
-        D::recover(image, self.bug)
+        (self.design.recover)(image, self.bug)
     }
 
     /// The devices' part of it.
@@ -33,11 +34,12 @@ impl Recovery {
     }
 }
 
-impl<D: Design, S: Source> Machine<D, S> {
+impl<S: Source> Machine<S> {
     /// How it recovers.
     pub fn recovery(&self) -> Recovery {
         Recovery {
             devices: self.hardware.memory.device_recoveries(),
+            design: self.facts(),
             bug: self.bug,
         }
     }
@@ -45,7 +47,7 @@ impl<D: Design, S: Source> Machine<D, S> {
     /// Cuts the power at `at`; what energy backup keeps alive is written.
     pub fn power_off(&mut self, at: Cycles, tear_seed: u64) -> Lost {
         let mut tear = Tear::new(tear_seed);
-        let mut lost = self.hardware.power_off(&self.design, at, &mut tear);
+        let mut lost = self.hardware.power_off(&*self.design, at, &mut tear);
         let memory = &mut self.hardware.memory;
         self.design.drain(at, &mut |address, bytes| {
             memory.drain(&mut lost, address, bytes);

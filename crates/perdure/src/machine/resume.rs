@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use perdure_designs::{Design, Epochs, EpochsOf};
+use perdure_designs::{Epochs, Facts};
 use perdure_hardware::arena::{Arena, PAGE_BYTES};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_linux::HostView;
@@ -47,7 +47,7 @@ pub struct Image {
     pub behind: BTreeMap<LineNumber, Line>,
 }
 
-impl<D: Design, S: Source> Machine<D, S> {
+impl<S: Source> Machine<S> {
     /// Goes on from a recovered image.
     pub fn resume(
         configuration: &Arc<Configuration>,
@@ -107,11 +107,9 @@ impl<D: Design, S: Source> Machine<D, S> {
         let specification = configuration.specification.clone();
         let harts = specification.harts;
         let layout = layout_of(&specification);
-        let Image {
-            memory: arena,
-            behind,
-        } = image;
-        let saved_image = saved_image::<D>(&arena, &layout.kernel, saved.record.kernel_bytes);
+        let (arena, behind) = (image.memory, image.behind);
+        let (design, bytes) = (configuration.design, saved.record.kernel_bytes);
+        let saved_image = saved_image(design, &arena, &layout.kernel, bytes);
         let saved_contexts = (0..harts)
             .map(|hart| {
                 let address = layout.context(hart);
@@ -144,7 +142,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         // What was persisted but may not have left before the cut leaves now; a duplicate is
         // recognised outside.
         machine.let_out(epoch, Mistake::GarblesAgain);
-        let mut port = DevicePort(&mut machine.hardware, &machine.design);
+        let mut port = DevicePort(&mut machine.hardware, &*machine.design);
         let spool = machine.outside.spool.clone();
         let files = machine.kernel.release_files(&mut port, &spool);
         let files = files.map_err(spool_failed)?;
@@ -165,8 +163,8 @@ impl<D: Design, S: Source> Machine<D, S> {
 
 /// The kernel's state as it was saved. Where sharing groups save theirs, each line is held against what lies
 /// there, of earlier, longer states, too.
-fn saved_image<D: Design>(arena: &Arena, region: &Range<u64>, mut bytes: u64) -> Vec<u8> {
-    if D::Epochs::WHOSE == Epochs::ByGroup {
+fn saved_image(design: &Facts, arena: &Arena, region: &Range<u64>, mut bytes: u64) -> Vec<u8> {
+    if design.epochs == Epochs::ByGroup {
         let pages = arena.written_pages().take_while(|&page| page < region.end);
         let ends = pages.map(|page| (page + PAGE_BYTES as u64).min(region.end));
         let written = ends.last().unwrap_or(0).saturating_sub(region.start);

@@ -7,7 +7,7 @@
 //! - A pause (for a power cut, or to report progress) never changes this order: a turn that was
 //!   interrupted goes on as if it had not been.
 
-use perdure_designs::{Design, Urgency};
+use perdure_designs::Urgency;
 use perdure_hardware::time::Cycles;
 use perdure_hardware::trace::Traced;
 use perdure_linux::Running;
@@ -19,7 +19,7 @@ use crate::port::{Door, Limits};
 use crate::source::{Exit, Source};
 use crate::virtual_clock::VirtualClock;
 
-impl<D: Design, S: Source> Machine<D, S> {
+impl<S: Source> Machine<S> {
     /// Runs until everything up to `until` has happened, or an epoch ended, or the end.
     pub fn run(&mut self, until: Cycles) -> Result<Pause, Error> {
         loop {
@@ -102,13 +102,13 @@ impl<D: Design, S: Source> Machine<D, S> {
     fn check_failures(&mut self) -> Result<(), Error> {
         if let Some(breach) = self.hardware.breach.take() {
             return Err(Error::Contract {
-                design: D::NAME,
+                design: self.facts().name,
                 message: breach.0,
             });
         }
         if let Some(failure) = self.hardware.failure.take() {
             return Err(Error::Design {
-                design: D::NAME,
+                design: self.facts().name,
                 message: failure.0,
             });
         }
@@ -231,7 +231,7 @@ impl<D: Design, S: Source> Machine<D, S> {
         };
         let door = Door {
             hardware: &mut self.hardware,
-            design: &mut self.design,
+            design: &mut *self.design,
             kernel: &self.kernel,
             walked: &mut state.walked,
             watch: &mut self.watch,
@@ -266,7 +266,7 @@ impl<D: Design, S: Source> Machine<D, S> {
     pub(super) fn look_at_region(&mut self, now: Cycles) {
         let (reports, repeats) = (self.kernel.program_reports(), self.repeats);
         let finished = |program: usize| !repeats && reports[program].exit.is_some();
-        let (hardware, design) = (&self.hardware, &self.design);
+        let (hardware, design) = (&self.hardware, &*self.design);
         let had_begun = self.meter.has_begun();
         if self
             .meter

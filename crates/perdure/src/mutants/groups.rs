@@ -3,11 +3,10 @@
 //!
 //! Always true here: for a check of the judge, the bug is caught with it and slips through without it.
 
-use perdure_designs::{Design, Visitor, with_design};
 use serde_json::{Value, json};
 
 use super::{Shown, Tally, clean, persistence, shown, trials};
-use crate::configuration::no_such_design;
+use crate::configuration::design_named;
 use crate::error::Error;
 use crate::mistakes::{Blind, MISTAKES, Mistake, PREFIX, Part};
 use crate::observer::Observer;
@@ -176,44 +175,29 @@ const RESUMED: Stage = Stage {
     ..PLAIN
 };
 
-struct StageVisitor<'a> {
-    stage: &'a Stage,
-    observer: &'a dyn Observer,
-}
-
-impl Visitor for StageVisitor<'_> {
-    type Output = Result<Shown, Error>;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        let (trials, _) = trials::of_design::<D>();
-        let stage = self.stage;
-        let request = Request {
-            // A resumed cut takes as long as many that are not.
-            cuts: Some(if stage.resume == Resume::None { 60 } else { 16 }),
-            schedule: Some(Schedule::NearEvents),
-            resume: Some(stage.resume),
-            during_recovery: stage.during_recovery,
-            replica: stage.replica,
-            generations: Some(1),
-            planted_bug: stage.bug.map(ToOwned::to_owned).or_else(|| {
-                let named = |(_, mistake): &&(_, Mistake)| Some(*mistake) == stage.mistake;
-                let found = MISTAKES.iter().find(named);
-                found.map(|(bug, _)| format!("{PREFIX}{}", bug.name))
-            }),
-            ..trials[if stage.replica { 2 } else { 0 }].request(D::NAME, &[])
-        };
-        let mut prepared = request.prepare()?;
-        prepared.workload.mistake = stage.mistake;
-        prepared.blind = stage.blind;
-        let planted = stage.bug.is_some() || stage.mistake.is_some();
-        prepared.until_failure = planted;
-        shown::<D>(&request, &prepared, stage.bug, planted, self.observer)
-    }
-}
-
 fn show(stage: &Stage, observer: &dyn Observer) -> Result<Shown, Error> {
-    let visitor = StageVisitor { stage, observer };
-    with_design(stage.design, visitor).ok_or_else(|| no_such_design(stage.design))?
+    let (trials, _) = trials::of_design(design_named(stage.design)?);
+    let request = Request {
+        // A resumed cut takes as long as many that are not.
+        cuts: Some(if stage.resume == Resume::None { 60 } else { 16 }),
+        schedule: Some(Schedule::NearEvents),
+        resume: Some(stage.resume),
+        during_recovery: stage.during_recovery,
+        replica: stage.replica,
+        generations: Some(1),
+        planted_bug: stage.bug.map(ToOwned::to_owned).or_else(|| {
+            let named = |(_, mistake): &&(_, Mistake)| Some(*mistake) == stage.mistake;
+            let found = MISTAKES.iter().find(named);
+            found.map(|(bug, _)| format!("{PREFIX}{}", bug.name))
+        }),
+        ..trials[if stage.replica { 2 } else { 0 }].request(stage.design, &[])
+    };
+    let mut prepared = request.prepare()?;
+    prepared.workload.mistake = stage.mistake;
+    prepared.blind = stage.blind;
+    let planted = stage.bug.is_some() || stage.mistake.is_some();
+    prepared.until_failure = planted;
+    shown(&request, &prepared, stage.bug, planted, observer)
 }
 
 /// Runs the bugs of a group, and the same machine without any.

@@ -15,12 +15,12 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use perdure_designs::{Design, Epochs, EpochsOf, PlantedBug, Visitor, with_design};
+use perdure_designs::{Epochs, PlantedBug};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::campaign;
-use crate::configuration::no_such_design;
+use crate::configuration::design_named;
 use crate::error::Error;
 use crate::hunt::{self, Hunt};
 use crate::losing::Losing;
@@ -37,37 +37,15 @@ struct Shown {
     first: Option<(Verdict, String)>,
 }
 
-struct TrialVisitor<'a> {
-    request: &'a Request,
-    bug: Option<&'static str>,
-    observer: &'a dyn Observer,
-}
-
-impl Visitor for TrialVisitor<'_> {
-    type Output = Result<Shown, Error>;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        let mut prepared = self.request.prepare()?;
-        prepared.until_failure = self.bug.is_some();
-        shown::<D>(
-            self.request,
-            &prepared,
-            self.bug,
-            self.bug.is_some(),
-            self.observer,
-        )
-    }
-}
-
 /// What a campaign shows.
-fn shown<D: Design>(
+fn shown(
     request: &Request,
     prepared: &Prepared,
     bug: Option<&'static str>,
     planted: bool,
     observer: &dyn Observer,
 ) -> Result<Shown, Error> {
-    let campaign = match campaign::run::<D>(request, prepared, bug, observer) {
+    let campaign = match campaign::run(request, prepared, bug, observer) {
         // A design that cannot even go on is caught, too.
         Err(
             error @ (Error::Design { .. }
@@ -96,26 +74,6 @@ fn shown<D: Design>(
         failed: campaign.failed(),
         first,
     })
-}
-
-struct Declared;
-
-impl Visitor for Declared {
-    type Output = (
-        &'static [PlantedBug],
-        &'static [&'static [&'static str]],
-        (&'static [Trial], Option<&'static Trial>),
-        bool,
-    );
-
-    fn visit<D: Design>(self) -> Self::Output {
-        (
-            D::PLANTED_BUGS,
-            D::UNLUCKY_SETTINGS,
-            trials::of_design::<D>(),
-            D::Epochs::WHOSE != Epochs::None,
-        )
-    }
 }
 
 /// Seeds of a hunt for a bug that the trials do not show.
@@ -177,19 +135,15 @@ fn hunted(
     }))
 }
 
-/// A trial of a design, with a bug or without.
+/// A trial, with a bug or without.
 fn try_out(
-    design: &str,
     request: &Request,
     bug: Option<&'static str>,
     observer: &dyn Observer,
 ) -> Result<Shown, Error> {
-    let visitor = TrialVisitor {
-        request,
-        bug,
-        observer,
-    };
-    with_design(design, visitor).expect("the design exists")
+    let mut prepared = request.prepare()?;
+    prepared.until_failure = bug.is_some();
+    shown(request, &prepared, bug, bug.is_some(), observer)
 }
 
 /// The trials of a design, by name: those that every bug and the clean design go through, and one that
@@ -205,8 +159,9 @@ struct Trials<'a> {
 impl<'a> Trials<'a> {
     /// A design's bugs and trials.
     fn of(design: &'a str) -> Result<(&'static [PlantedBug], Self), Error> {
-        let (bugs, settings, (trials, rare), has_epochs) =
-            with_design(design, Declared).ok_or_else(|| no_such_design(design))?;
+        let facts = design_named(design)?;
+        let (trials, rare) = trials::of_design(facts);
+        let settings = facts.unlucky_settings;
         let of_trial = |(trial, unlucky): (&'static Trial, &&'static [&'static str])| {
             (trial.name, trial.request(design, unlucky))
         };
@@ -216,9 +171,9 @@ impl<'a> Trials<'a> {
                 .map(of_trial)
                 .collect(),
             rare: (rare.into_iter().zip(settings)).map(of_trial).collect(),
-            hunts: has_epochs,
+            hunts: facts.epochs != Epochs::None,
         };
-        Ok((bugs, trials))
+        Ok((facts.planted_bugs, trials))
     }
 
     /// Tries a bug at the place where it was caught before, if one is known; else, and if it is not caught
@@ -237,7 +192,7 @@ impl<'a> Trials<'a> {
         };
         for (trial, request) in self.usual.iter().chain(&self.rare) {
             if caught.is_none() {
-                caught = self.catch_in(trial, request, bug.name, observer, &mut cuts)?;
+                caught = Self::catch_in(trial, request, bug.name, observer, &mut cuts)?;
             }
         }
         // Orders that hardly ever show want more kinds of machines than these.
@@ -259,7 +214,6 @@ impl<'a> Trials<'a> {
 
     /// Tries a bug in a trial.
     fn catch_in(
-        &self,
         trial: &str,
         request: &Request,
         bug: &'static str,
@@ -268,7 +222,7 @@ impl<'a> Trials<'a> {
     ) -> Result<Option<Caught>, Error> {
         let mut request = request.clone();
         request.planted_bug = Some(bug.into());
-        let shown = try_out(self.design, &request, Some(bug), observer)?;
+        let shown = try_out(&request, Some(bug), observer)?;
         *cuts += shown.cuts;
         Ok(shown.first.map(|(verdict, token)| Caught {
             verdict: verdict.name().into(),
@@ -294,7 +248,7 @@ impl<'a> Trials<'a> {
             .chain(&self.rare)
             .find(|(trial, _)| *trial == place);
         match trial {
-            Some((trial, request)) => self.catch_in(trial, request, bug, observer, cuts),
+            Some((trial, request)) => Self::catch_in(trial, request, bug, observer, cuts),
             None => Ok(None),
         }
     }
@@ -355,7 +309,7 @@ pub fn run(asked: &Mutants, observer: &dyn Observer) -> Result<Value, Error> {
         .collect();
     tally.one_more("the clean design");
     let shown = parallel::map(jobs, &unharmed, |(_, request)| {
-        try_out(design, request, None, observer)
+        try_out(request, None, observer)
     })?;
     Ok(json!({"design": design, "mutants": mutants, "clean": clean(shown)}))
 }

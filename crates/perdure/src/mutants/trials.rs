@@ -6,7 +6,7 @@
 mod pools;
 
 use perdure_designs::oracle::{PartitionedPersistOrdering, Wraps};
-use perdure_designs::{Design, Epochs, EpochsOf, Promise};
+use perdure_designs::{Epochs, Facts, Promise};
 
 use crate::request::{Request, Resume, Schedule};
 use pools::{TRIALS_OF_DEVICES, TRIALS_OF_STRANDS, TRIALS_OF_WRAPS};
@@ -231,10 +231,10 @@ const RARE: Trial = Trial {
 };
 
 /// The trials that a design goes through, and the one for what they do not show, if there is one.
-pub(super) fn of_design<D: Design>() -> (&'static [Trial], Option<&'static Trial>) {
-    match D::Epochs::WHOSE {
-        Epochs::None if D::Promise::NAME == Wraps::NAME => (TRIALS_OF_WRAPS, None),
-        Epochs::None if D::Promise::NAME == PartitionedPersistOrdering::NAME => {
+pub(super) fn of_design(design: &Facts) -> (&'static [Trial], Option<&'static Trial>) {
+    match design.epochs {
+        Epochs::None if design.promise.name == Wraps::NAME => (TRIALS_OF_WRAPS, None),
+        Epochs::None if design.promise.name == PartitionedPersistOrdering::NAME => {
             (TRIALS_OF_DEVICES, None)
         }
         Epochs::None => (TRIALS_OF_STRANDS, None),

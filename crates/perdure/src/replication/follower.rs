@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use perdure_designs::Design;
 use perdure_hardware::arena::{Arena, Digest};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 
@@ -67,11 +66,7 @@ pub struct Follower {
 
 impl Follower {
     /// Follows a machine that has just booted. Digests are over `range`.
-    pub fn start<D: Design>(
-        prepared: &Prepared,
-        machine: &Machine<D>,
-        range: Range<u64>,
-    ) -> Result<Self, Error> {
+    pub fn start(prepared: &Prepared, machine: &Machine, range: Range<u64>) -> Result<Self, Error> {
         let host = |source| Error::Host {
             what: "memory for a replica (--replica)".into(),
             source,
@@ -91,7 +86,7 @@ impl Follower {
     }
 
     /// The machine sends what has become recoverable.
-    pub fn follow<D: Design>(&mut self, machine: &Machine<D>) -> Result<(), Error> {
+    pub fn follow(&mut self, machine: &Machine) -> Result<(), Error> {
         self.primary.follow(machine);
         match self.primary.trouble() {
             Some(trouble) => Err(Error::Defect(format!("replication: {trouble}"))),

@@ -141,7 +141,7 @@ impl Identity {
             schema: SCHEMA.into(),
             version: VERSION,
             written_by: concat!("perdure ", env!("CARGO_PKG_VERSION")).into(),
-            design: design.clone(),
+            design: design.name.into(),
             machine: machine.clone(),
             configuration: prepared.configuration.to_toml(),
             config_hash: prepared.config_hash.clone(),

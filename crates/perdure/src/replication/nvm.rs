@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use perdure_designs::Design;
 use perdure_designs::snapshots::{Source, StoreError};
 use perdure_hardware::line::{LINE_BYTES, Line};
 use perdure_hardware::memory::Memory;
@@ -20,7 +19,7 @@ pub struct Nvm<'a> {
 
 impl<'a> Nvm<'a> {
     /// Of a machine.
-    pub fn of<D: Design>(machine: &'a Machine<D>) -> Self {
+    pub fn of(machine: &'a Machine) -> Self {
         let mut batteries = BTreeMap::new();
         machine.design.drain(Cycles::MAX, &mut |address, bytes| {
             let mut line = Line::ZERO;

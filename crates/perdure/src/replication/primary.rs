@@ -8,7 +8,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use perdure_designs::Design;
 use perdure_designs::bytes::checksum;
 use perdure_designs::snapshots::{Delta, SnapshotSource, Source, StoreError};
 use perdure_designs::surviving::Corruption;
@@ -221,11 +220,7 @@ pub struct Primary {
 impl Primary {
     /// Reaches the replica, for a machine that has just booted. That fails if the replica is not there
     /// or holds another run.
-    pub fn start<D: Design>(
-        target: Target,
-        prepared: &Prepared,
-        machine: &Machine<D>,
-    ) -> Result<Self, Error> {
+    pub fn start(target: Target, prepared: &Prepared, machine: &Machine) -> Result<Self, Error> {
         let mut primary = Self::of(prepared, machine)?;
         primary.target = Some(target);
         primary.connect()?;
@@ -233,10 +228,10 @@ impl Primary {
     }
 
     /// Sends to a destination that holds nothing yet.
-    pub fn over<D: Design>(
+    pub fn over(
         mut destination: Box<dyn Destination + Send>,
         prepared: &Prepared,
-        machine: &Machine<D>,
+        machine: &Machine,
     ) -> Result<Self, Error> {
         let mut primary = Self::of(prepared, machine)?;
         destination.begin(&primary.identity)?;
@@ -244,8 +239,8 @@ impl Primary {
         Ok(primary)
     }
 
-    fn of<D: Design>(prepared: &Prepared, machine: &Machine<D>) -> Result<Self, Error> {
-        let snapshots = keep::source::<D>("--to")?;
+    fn of(prepared: &Prepared, machine: &Machine) -> Result<Self, Error> {
+        let snapshots = keep::source("--to", machine.facts())?;
         let nvm = Nvm::of(machine);
         let mut identity = Identity::new(prepared, &machine.layout, nvm.memory.arena.len(), 0);
         let mut nowhere = Nowhere;
@@ -308,7 +303,7 @@ impl Primary {
 
     /// Sends the epochs that have become recoverable since the last time, if the replica is there. A
     /// replica that is away is tried again now and then.
-    pub fn follow<D: Design>(&mut self, machine: &Machine<D>) {
+    pub fn follow(&mut self, machine: &Machine) {
         let through = machine.announced_epoch();
         let away = self.destination.is_none() && Instant::now() < self.try_again;
         if self.has_nothing_to_send(through) || away || self.is_hopeless() {
@@ -387,12 +382,7 @@ impl Primary {
     }
 
     /// Sends what is left once the run is over, with patience for a replica that is away.
-    pub fn finish<D: Design>(
-        &mut self,
-        machine: &Machine<D>,
-        patience: Duration,
-        observer: &dyn Observer,
-    ) {
+    pub fn finish(&mut self, machine: &Machine, patience: Duration, observer: &dyn Observer) {
         let through = machine.announced_epoch();
         let deadline = Instant::now() + patience;
         loop {
@@ -417,7 +407,7 @@ impl Primary {
     }
 
     /// How it went, for the result.
-    pub fn report<D: Design>(&self, machine: &Machine<D>) -> Value {
+    pub fn report(&self, machine: &Machine) -> Value {
         let trouble = self.trouble.as_ref().map(|trouble| {
             let hint = match trouble {
                 Failure::Lost(_) => "; run the same command again, and it goes on from there",

@@ -7,7 +7,6 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use perdure_designs::Design;
 use perdure_designs::layout::Layout;
 use perdure_designs::snapshots::{SnapshotStore, Version};
 use perdure_hardware::arena::Arena;
@@ -189,7 +188,7 @@ impl Replica {
 }
 
 /// Memory as of the end of an epoch in an NVM that holds nothing else, as a design wants it to go on.
-pub fn formatted<D: Design>(
+pub fn formatted(
     configuration: &Configuration,
     mut memory: Arena,
     epoch: u64,
@@ -197,8 +196,8 @@ pub fn formatted<D: Design>(
     let harts = configuration.specification.harts;
     let layout = Layout::new(harts, memory.len());
     if epoch > 0 {
-        let parameters = configuration.parameters::<D>()?;
-        D::format(&parameters, &layout, harts, &mut memory, epoch)
+        let parameters = configuration.parameters()?;
+        (configuration.design.format)(&parameters, &layout, harts, &mut memory, epoch)
             .map_err(|problem| Error::Configuration(problem.to_string()))?;
     }
     let behind = BTreeMap::new();
@@ -206,15 +205,15 @@ pub fn formatted<D: Design>(
 }
 
 /// A machine that goes on from memory as of the end of an epoch, in an NVM that holds nothing else.
-pub fn machine_of<D: Design>(
+pub fn machine_of(
     configuration: &Arc<Configuration>,
     memory: Arena,
     host: HostView,
     epoch: u64,
     outside: Outside,
     engine: Engine,
-) -> Result<Machine<D>, Error> {
-    let image = formatted::<D>(configuration, memory, epoch)?;
+) -> Result<Machine, Error> {
+    let image = formatted(configuration, memory, epoch)?;
     let resumption = Resumption {
         epoch,
         outside,
@@ -222,5 +221,5 @@ pub fn machine_of<D: Design>(
         bug: None,
         mistake: None,
     };
-    Machine::<D>::resume(configuration, image, host, resumption)
+    Machine::resume(configuration, image, host, resumption)
 }

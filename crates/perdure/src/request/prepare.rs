@@ -7,7 +7,7 @@ use std::hash::Hasher as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use perdure_designs::Design;
+use perdure_designs::Facts;
 use perdure_linux::pools::PoolSource;
 use perdure_linux::{Mount, Program, Repeat, WORK_DIRECTORY};
 use perdure_riscv::fast::Pace;
@@ -65,8 +65,15 @@ impl Prepared {
         Self { until_cut, ..self }
     }
 
+    /// The same under another design: one that is not registered, and has no name in requests.
+    #[must_use]
+    pub fn under(mut self, design: &'static Facts) -> Self {
+        Arc::make_mut(&mut self.configuration).design = design;
+        self
+    }
+
     /// A machine before its first instruction that holds its design to the contract, for who cuts the power.
-    pub fn boot<D: Design>(&self, bug: Option<&'static str>) -> Result<Machine<D>, Error> {
+    pub fn boot(&self, bug: Option<&'static str>) -> Result<Machine, Error> {
         let mut machine = Machine::boot(&self.configuration, &self.workload, self.engine, bug)?;
         machine.hardware.enforce_contract();
         Ok(machine)

@@ -6,10 +6,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use perdure_designs::Facts;
 use perdure_designs::bytes::checksum;
 use perdure_designs::layout::METADATA;
 use perdure_designs::snapshots::{SnapshotSource, SnapshotStore, Source, StoreError};
-use perdure_designs::{Design, Visitor};
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::time::Cycles;
@@ -30,8 +30,8 @@ const UNFINISHED: &str = ".unfinished";
 
 /// What a design offers for reading epochs back; one that keeps none is refused, in the name of an
 /// option.
-pub fn source<D: Design>(option: &str) -> Result<SnapshotSource, Error> {
-    D::SNAPSHOTS.ok_or_else(|| none_kept(option, D::NAME))
+pub fn source(option: &str, design: &Facts) -> Result<SnapshotSource, Error> {
+    (design.snapshots).ok_or_else(|| none_kept(option, design.name))
 }
 
 /// Refuses a design that keeps no snapshots, in the name of an option.
@@ -49,26 +49,13 @@ fn none_kept(option: &str, design: &str) -> Error {
 
 /// What the design of that name offers for reading epochs back, if it keeps any.
 pub fn source_of(design: &str) -> Option<SnapshotSource> {
-    struct Offered;
-
-    impl Visitor for Offered {
-        type Output = Option<SnapshotSource>;
-
-        fn visit<D: Design>(self) -> Self::Output {
-            D::SNAPSHOTS
-        }
-    }
-
-    perdure_designs::with_design(design, Offered).flatten()
+    perdure_designs::named(design)?.snapshots
 }
 
 /// The designs that keep snapshots.
 pub fn designs() -> String {
-    let all = perdure_designs::NAMES.iter();
-    let keepers: Vec<&str> = all
-        .copied()
-        .filter(|name| source_of(name).is_some())
-        .collect();
+    let keepers = (perdure_designs::ALL.iter()).filter(|design| design.snapshots.is_some());
+    let keepers: Vec<&str> = keepers.map(|design| design.name).collect();
     keepers.join(" or ")
 }
 
@@ -115,8 +102,8 @@ fn refused(path: &Path, source: io::Error) -> Error {
 }
 
 /// Writes the store of a machine that stands still.
-pub fn keep<D: Design>(
-    machine: &mut Machine<D>,
+pub fn keep(
+    machine: &mut Machine,
     prepared: &Prepared,
     directory: &Path,
 ) -> Result<Manifest, Error> {
@@ -127,12 +114,8 @@ pub fn keep<D: Design>(
     kept
 }
 
-fn write<D: Design>(
-    machine: &Machine<D>,
-    prepared: &Prepared,
-    directory: &Path,
-) -> Result<Manifest, Error> {
-    let source = source::<D>("--snapshots")?;
+fn write(machine: &Machine, prepared: &Prepared, directory: &Path) -> Result<Manifest, Error> {
+    let source = source("--snapshots", machine.facts())?;
     let nvm = &machine.hardware.memory.arena;
     let defect = |why: &dyn std::fmt::Display| {
         Error::Defect(format!(
@@ -166,7 +149,7 @@ fn write<D: Design>(
         schema: manifest::SCHEMA.into(),
         version: manifest::VERSION,
         written_by: concat!("perdure ", env!("CARGO_PKG_VERSION")).into(),
-        design: configuration.design.clone(),
+        design: configuration.design.name.to_owned(),
         machine: configuration.machine.clone(),
         config_hash: prepared.config_hash.clone(),
         harts: machine.hardware.cores.len(),
@@ -214,8 +197,8 @@ fn replace(directory: &Path, unfinished: &Path) -> io::Result<()> {
 }
 
 /// The lines that matter: below the design's own room, and in it.
-fn lines<D: Design>(
-    machine: &Machine<D>,
+fn lines(
+    machine: &Machine,
     source: &SnapshotSource,
     nvm: &Arena,
 ) -> Result<(Lines, Lines), StoreError> {
@@ -242,7 +225,7 @@ impl Source for Kept<'_> {
 }
 
 /// Copies the programs and libraries that the guest looked into.
-fn copies<D: Design>(machine: &Machine<D>, directory: &Path) -> Result<Vec<FileEntry>, Error> {
+fn copies(machine: &Machine, directory: &Path) -> Result<Vec<FileEntry>, Error> {
     let folder = directory.join(FILES);
     fs::create_dir(&folder).map_err(|source| refused(&folder, source))?;
     let mut written: BTreeMap<u64, String> = BTreeMap::new();

@@ -9,7 +9,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use perdure_designs::Design;
 use perdure_designs::oracle::Oracle;
 use perdure_designs::surviving::{Journal, Left, Surviving};
 use perdure_hardware::arena::Arena;
@@ -41,7 +40,7 @@ pub(super) struct Again {
 }
 
 /// Cuts recovery at up to so many of its steps, by a seed, lets it begin again, and compares.
-pub(super) fn converge<D: Design>(
+pub(super) fn converge(
     memory: &mut Memory,
     once: &Once,
     journals: &mut [Journal; 2],
@@ -55,7 +54,7 @@ pub(super) fn converge<D: Design>(
     let (most_steps, seed) = how;
     let chosen = chosen_steps(once.steps, most_steps, seed);
     let tear = |step: u64| Tear::new(seed ^ step.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let recover = |image: &mut Surviving| difference::<D>(image, once);
+    let recover = |image: &mut Surviving| difference(image, once);
     let found = cut_at(&chosen, memory, journals, tear, recover);
     let cuts = match found {
         Err((Some(at), _)) => at + 1,
@@ -105,10 +104,10 @@ pub(super) fn cut_at(
 }
 
 /// Recovers, and compares.
-fn difference<D: Design>(image: &mut Surviving, once: &Once) -> Result<(), String> {
+fn difference(image: &mut Surviving, once: &Once) -> Result<(), String> {
     let recovered = once
         .recovery
-        .run::<D>(image)
+        .run(image)
         .map_err(|error| error.to_string())?;
     if !once.oracle.converged(once.epoch, &recovered) {
         return Err(format!(

@@ -4,7 +4,6 @@
 
 use std::ops::Range;
 
-use perdure_designs::Design;
 use perdure_designs::oracle::{Evidence, Oracle};
 use perdure_designs::surviving::{Journal, Surviving};
 use perdure_hardware::arena::Arena;
@@ -45,8 +44,8 @@ pub fn overwrite(memory: &mut Arena, with: &Arena, range: &Range<u64>) {
 
 /// Cuts and recovers as [`super::cut`] does, and compares byte by byte; the oracle has watched the machine to
 /// the cut, and remembers the image of the epoch that was promised.
-pub fn images<D: Design>(
-    machine: &mut Machine<D>,
+pub fn images(
+    machine: &mut Machine,
     oracle: Box<dyn Oracle>,
     against: Against,
     (at, tear_seed): (Cycles, u64),
@@ -59,7 +58,7 @@ pub fn images<D: Design>(
     let lost = machine.power_off(at, tear_seed);
     let memory = &mut machine.hardware.memory;
     let mut surviving = Surviving::of(memory, Journal::default());
-    let recovered = recovery.run::<D>(&mut surviving);
+    let recovered = recovery.run(&mut surviving);
     let journal = surviving.into_journal();
     let found = memory.arena.clone();
     journal.undo(&mut memory.arena);

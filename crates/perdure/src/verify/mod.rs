@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use perdure_designs::oracle::{Beginning, Evidence, Fault, Oracle, Remember, Without, Witness};
 use perdure_designs::surviving::{Corruption, Interrupted, Journal, Surviving};
-use perdure_designs::{Design, Epochs, EpochsOf, Promise, Recovered};
+use perdure_designs::{Epochs, Recovered};
 use perdure_hardware::arena::{Arena, Digest};
 use perdure_hardware::recovery_clock::RecoveryClock;
 use perdure_hardware::time::Cycles;
@@ -46,22 +46,22 @@ pub struct Golden {
 }
 
 /// A machine, as an oracle sees it.
-fn witness<D: Design>(machine: &Machine<D>) -> Witness<'_> {
+fn witness(machine: &Machine) -> Witness<'_> {
     Witness {
         hardware: &machine.hardware,
-        design: &machine.design,
+        design: &*machine.design,
         range: scope(machine),
     }
 }
 
 /// The memory that a machine's promise is about.
-fn scope<D: Design>(machine: &Machine<D>) -> Range<u64> {
-    D::Promise::scope(machine.hardware.memory.map(), &machine.layout)
+fn scope(machine: &Machine) -> Range<u64> {
+    (machine.facts().promise.scope)(machine.hardware.memory.map(), &machine.layout)
 }
 
 /// The oracle of a machine whose state is that of `epoch`.
-fn oracle_of<D: Design>(
-    machine: &mut Machine<D>,
+fn oracle_of(
+    machine: &mut Machine,
     epoch: u64,
     remember: Remember,
 ) -> Result<Box<dyn Oracle>, Error> {
@@ -70,19 +70,21 @@ fn oracle_of<D: Design>(
         executing: machine.executing_epoch(),
         groups: machine.hardware.groups.len(),
     };
-    let oracle = D::Promise::begin(&witness(machine), beginning, remember).map_err(copying)?;
-    if D::Promise::HEARS_LOADS {
+    let promise = &machine.facts().promise;
+    let begun = (promise.begin)(&witness(machine), beginning, remember);
+    let oracle = begun.map_err(copying)?;
+    if promise.hears_loads {
         let range = scope(machine);
         machine.hardware.hear_loads(range);
     }
     if oracle.wants_trace() {
         machine.hardware.memory.trace = Some(machine.trace_threads());
     }
-    Ok(Box::new(oracle))
+    Ok(oracle)
 }
 
 /// Shows an oracle what has happened since the last time.
-fn show<D: Design>(oracle: &mut dyn Oracle, machine: &mut Machine<D>) {
+fn show(oracle: &mut dyn Oracle, machine: &mut Machine) {
     if let Some(events) = machine.hardware.memory.trace.as_mut().map(std::mem::take) {
         oracle.follow(&witness(machine), events);
     }
@@ -97,7 +99,7 @@ fn copying(source: std::io::Error) -> Error {
 
 impl Golden {
     /// Starts watching a machine that has just booted, or been resumed: its state is that of `epoch`.
-    pub fn watch<D: Design>(machine: &mut Machine<D>, epoch: u64) -> Result<Self, Error> {
+    pub fn watch(machine: &mut Machine, epoch: u64) -> Result<Self, Error> {
         let range = scope(machine);
         machine.hardware.memory.arena.keep_digest(range.clone());
         machine.notes = Some(Vec::new());
@@ -106,7 +108,7 @@ impl Golden {
         Ok(Self {
             range,
             oracle: oracle_of(machine, epoch, Remember::Digests)?,
-            binds: D::Promise::BINDS,
+            binds: machine.facts().promise.binds,
             written: vec![(epoch, machine.kernel().output_written().to_vec())],
             early: None,
             journal: Journal::default(),
@@ -115,8 +117,8 @@ impl Golden {
     }
 
     /// Takes in what was written and what has left since the last time.
-    fn follow_output<D: Design>(&mut self, machine: &mut Machine<D>) {
-        if D::Epochs::WHOSE == Epochs::None {
+    fn follow_output(&mut self, machine: &mut Machine) {
+        if machine.facts().epochs == Epochs::None {
             return; // It all leaves at once.
         }
         for note in machine.notes.iter_mut().flat_map(std::mem::take) {
@@ -148,7 +150,7 @@ impl Golden {
     }
 
     /// An epoch has just ended.
-    pub fn record<D: Design>(&mut self, machine: &mut Machine<D>, epoch: u64) {
+    pub fn record(&mut self, machine: &mut Machine, epoch: u64) {
         show(&mut *self.oracle, machine);
         self.oracle.epoch_ended(&witness(machine), epoch);
     }
@@ -252,13 +254,8 @@ pub struct Judged {
 }
 
 /// Cuts the power now, at `at`, judges, and puts everything back.
-pub fn cut<D: Design>(
-    machine: &mut Machine<D>,
-    golden: &mut Golden,
-    at: Cycles,
-    options: CutOptions,
-) -> Judged {
-    let recovery = machine.recovery();
+pub fn cut(machine: &mut Machine, golden: &mut Golden, at: Cycles, options: CutOptions) -> Judged {
+    let (recovery, design) = (machine.recovery(), machine.facts());
     // What was seen is known from the bytes' own stamps; that the design announced more counts as well.
     let (announced, seen) = (machine.announced_epoch(), machine.outside.seen_epoch);
     golden.follow_output(machine);
@@ -269,7 +266,7 @@ pub fn cut<D: Design>(
 
     let journal = std::mem::take(&mut golden.journal);
     let mut surviving = Surviving::of(memory, journal).timed(clock);
-    let recovered = misnamed(machine.mistake, recovery.run::<D>(&mut surviving));
+    let recovered = misnamed(machine.mistake, recovery.run(&mut surviving));
     let steps = surviving.steps();
     let recovery_cost = surviving.cost();
     let (journal, behind) = surviving.into_parts();
@@ -284,7 +281,7 @@ pub fn cut<D: Design>(
         early: golden.early.as_deref(),
     };
     let mut judged = golden.judge(&evidence, options);
-    if judged.verdict == Verdict::Verified && !D::RECOVERY.resumes() {
+    if judged.verdict == Verdict::Verified && !design.recovery.resumes() {
         let found = judged.message.take();
         judged.message = found.map(|found| format!("processes are lost; {found}"));
     }
@@ -308,7 +305,7 @@ pub fn cut<D: Design>(
             recovery: &recovery,
         };
         let how = (options.recovery_steps, options.tear_seed);
-        let again = again::converge::<D>(memory, &once, &mut golden.others, how);
+        let again = again::converge(memory, &once, &mut golden.others, how);
         judged.recovery_cuts = again.cuts;
         if let Err(message) = again.result {
             judged.verdict = Verdict::NotConverged;
@@ -365,19 +362,15 @@ pub struct CameBack {
 }
 
 /// Cuts the power, recovers, and returns what came back; the machine is as before.
-pub fn recovered_image<D: Design>(
-    machine: &mut Machine<D>,
-    at: Cycles,
-    tear_seed: u64,
-) -> Result<Image, Error> {
+pub fn recovered_image(machine: &mut Machine, at: Cycles, tear_seed: u64) -> Result<Image, Error> {
     let came = came_back(machine, at, tear_seed);
     came.map(|came| came.image)
         .map_err(|error| Error::Defect(error.to_string()))
 }
 
 /// The same, with what it cost; recovery may refuse what survived.
-pub fn came_back<D: Design>(
-    machine: &mut Machine<D>,
+pub fn came_back(
+    machine: &mut Machine,
     at: Cycles,
     tear_seed: u64,
 ) -> Result<CameBack, Interrupted> {
@@ -386,7 +379,7 @@ pub fn came_back<D: Design>(
     let lost = machine.power_off(at, tear_seed);
     let memory = &mut machine.hardware.memory;
     let mut surviving = Surviving::of(memory, Journal::default()).timed(clock);
-    let recovered = recovery.run::<D>(&mut surviving);
+    let recovered = recovery.run(&mut surviving);
     let cost = surviving.cost();
     let (journal, behind) = surviving.into_parts();
     let copy = memory.arena.clone();
@@ -405,11 +398,7 @@ pub fn came_back<D: Design>(
 
 /// Memory at the end of an epoch, for a machine that has just booted or been resumed and is run to
 /// `until`: found where a whole image is wanted in place of digests.
-pub fn image_of_epoch<D: Design>(
-    machine: &mut Machine<D>,
-    epoch: u64,
-    until: Cycles,
-) -> Result<Arena, Error> {
+pub fn image_of_epoch(machine: &mut Machine, epoch: u64, until: Cycles) -> Result<Arena, Error> {
     let oracle = watched_until(machine, epoch, until)?;
     // Of an epoch that had not ended, what was seen outside was as of now.
     oracle.into_image(&witness(machine)).map_err(copying)
@@ -417,8 +406,8 @@ pub fn image_of_epoch<D: Design>(
 
 /// Runs a machine that has just booted or been resumed, watched by its promise's oracle, which remembers
 /// memory at the end of that epoch.
-pub fn watched_until<D: Design>(
-    machine: &mut Machine<D>,
+pub fn watched_until(
+    machine: &mut Machine,
     epoch: u64,
     until: Cycles,
 ) -> Result<Box<dyn Oracle>, Error> {

@@ -7,6 +7,7 @@ use perdure::campaign;
 use perdure::request::{Request, Schedule};
 use perdure::verify::Verdict;
 use perdure_designs::Design;
+use perdure_designs::Facts;
 use perdure_designs::oracle::Fault;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_hardware::persist::Fence;
@@ -230,7 +231,8 @@ fn verdicts(
         ..Request::default()
     };
     let prepared = request.prepare().expect("a good request");
-    let campaign = campaign::run::<PageZeroing>(&request, &prepared, bug, &Unobserved);
+    let prepared = prepared.under(Facts::of::<PageZeroing>());
+    let campaign = campaign::run(&request, &prepared, bug, &Unobserved);
     let campaign = campaign.expect("it ends");
     let document = campaign.to_json(&prepared);
     let saved = document["coverage"]["cuts_with_saved_bytes"].as_u64();

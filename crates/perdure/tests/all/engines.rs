@@ -5,7 +5,6 @@ use perdure::port::Door;
 use perdure::report::state_hash;
 use perdure::request::Prepared;
 use perdure::source::{Engine, Engines, Exit, Registers, Source};
-use perdure_designs::Design;
 use perdure_hardware::random::Random;
 
 /// No pause before the end.
@@ -37,14 +36,13 @@ impl Source for Either {
 }
 
 /// Runs a machine to its end, stopping every so many cycles: its state there, and every counter.
-pub fn end_of<D: Design, S: Source>(
+pub fn end_of<S: Source>(
     prepared: &Prepared,
     choice: S::Choice,
     pause_cycles: u64,
 ) -> (String, u64, Vec<(&'static str, u64)>) {
     let (configuration, workload) = (&prepared.configuration, &prepared.workload);
-    let mut machine =
-        Machine::<D, S>::boot(configuration, workload, choice, None).expect("it boots");
+    let mut machine = Machine::<S>::boot(configuration, workload, choice, None).expect("it boots");
     let mut until = pause_cycles;
     loop {
         match machine.run(until).expect("it runs") {

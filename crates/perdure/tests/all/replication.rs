@@ -17,7 +17,6 @@ use perdure::replication::record::{self, Kind};
 use perdure::request::Request;
 use perdure::snapshots::{Snapshots, keep};
 use perdure::{Engine, Machine, Pause};
-use perdure_designs::nvoverlay::Nvoverlay;
 use perdure_hardware::line::LINE_BYTES;
 use perdure_hardware::random::Random;
 use serde_json::{Value, json};
@@ -226,7 +225,7 @@ fn what_was_compacted_while_a_replica_was_away_comes_in_one_step() {
     ]);
     let request = Request::parse(&asked.to_string()).expect("a request");
     let prepared = request.prepare().expect("it can run");
-    let boot = Machine::<Nvoverlay>::boot;
+    let boot = <Machine>::boot;
     let mut machine = boot(
         &prepared.configuration,
         &prepared.workload,
@@ -640,7 +639,7 @@ fn a_replica_that_comes_late_gets_memory_as_it_was_at_the_start() {
     let prepared = request.prepare().expect("it can run");
     let (configuration, workload) = (&prepared.configuration, &prepared.workload);
     let mut machine =
-        Machine::<Nvoverlay>::boot(configuration, workload, Engine::Fast, None).expect("it boots");
+        <Machine>::boot(configuration, workload, Engine::Fast, None).expect("it boots");
     let initial = machine.hardware.memory.arena.clone();
     let target = Target::Directory(folder.at("replica"));
     let mut primary = Primary::start(target, &prepared, &machine).expect("it is there");

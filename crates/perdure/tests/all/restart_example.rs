@@ -6,6 +6,7 @@ use perdure::api::Unobserved;
 use perdure::campaign;
 use perdure::request::Request;
 use perdure_designs::Design;
+use perdure_designs::Facts;
 use perdure_designs::oracle::Fault;
 use perdure_hardware::line::line_of;
 use perdure_hardware::physical_map::RegionKind;
@@ -134,7 +135,8 @@ fn a_machine_that_is_cut_loses_its_processes_and_its_pool_is_judged() {
         ..Request::default()
     };
     let prepared = request.prepare().expect("a good request");
-    let campaign = campaign::run::<UndoLog>(&request, &prepared, None, &Unobserved);
+    let prepared = prepared.under(Facts::of::<UndoLog>());
+    let campaign = campaign::run(&request, &prepared, None, &Unobserved);
     let campaign = campaign.expect("it ends");
     std::fs::remove_file(&path).expect("it was there");
     assert_eq!((campaign.verified(), campaign.failed()), (6, 0));

@@ -12,7 +12,7 @@ use perdure_designs::design::ImpossibleParameter;
 use perdure_designs::layout::Layout;
 use perdure_designs::surviving::{Interrupted, Surviving};
 use perdure_designs::{
-    Design, EpochNumbers, MachineEpochs, OfMachine, PlantedBug, Recovered, Urgency,
+    Design, EpochNumbers, Facts, MachineEpochs, OfMachine, PlantedBug, Recovered, Urgency,
 };
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::Version;
@@ -126,8 +126,9 @@ fn a_design_hears_of_every_thread_that_begins_to_run() {
         ..Request::default()
     };
     let prepared = request.prepare().expect("a good request");
-    let campaign = campaign::run::<Listens>(&request, &prepared, None, &Unobserved)
-        .expect("a campaign that ends");
+    let prepared = prepared.under(Facts::of::<Listens>());
+    let campaign =
+        campaign::run(&request, &prepared, None, &Unobserved).expect("a campaign that ends");
     assert_eq!((campaign.verified(), campaign.failed()), (2, 0));
     let heard = HEARD.lock().expect("nobody panicked");
     let harts: BTreeSet<_> = heard.iter().map(|&(hart, _)| hart).collect();

@@ -5,6 +5,7 @@ use perdure::api::Unobserved;
 use perdure::campaign;
 use perdure::request::{Request, Resume};
 use perdure_designs::Design;
+use perdure_designs::Facts;
 
 use crate::flush_at_epoch_end::FlushAtEpochEnd;
 
@@ -32,8 +33,9 @@ fn cut(bug: Option<&'static str>, row_bytes: usize) -> (usize, usize) {
         ..Request::default()
     };
     let prepared = request.prepare().expect("a good request");
-    let campaign = campaign::run::<FlushAtEpochEnd>(&request, &prepared, bug, &Unobserved)
-        .expect("a campaign that ends");
+    let prepared = prepared.under(Facts::of::<FlushAtEpochEnd>());
+    let campaign =
+        campaign::run(&request, &prepared, bug, &Unobserved).expect("a campaign that ends");
     (campaign.verified(), campaign.failed())
 }
 

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use perdure_designs::{Design, Visitor, with_design};
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber, line_of};
 use perdure_hardware::time::Cycles;
 use perdure_hardware::watched::{Heard, Watched};
@@ -18,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::pending::Bytes;
 use super::super::refused;
-use crate::configuration::{Configuration, no_such_design};
+use crate::configuration::Configuration;
 use crate::error::Error;
 use crate::functional::{Pool, World};
 use crate::machine::{Engine, Machine, Pause, Workload};
@@ -72,7 +71,6 @@ pub fn made_ready(request: &Request) -> Result<Prepared, Error> {
 pub struct Timed<'t> {
     configuration: Arc<Configuration>,
     workload: Workload,
-    design: String,
     world: &'t World,
     observer: &'t dyn Observer,
     /// What an earlier cut has left, if there was one.
@@ -95,7 +93,6 @@ impl<'t> Timed<'t> {
         Ok(Self {
             configuration: prepared.configuration,
             workload: prepared.workload,
-            design: request.design,
             world,
             observer,
             found: None,
@@ -110,39 +107,26 @@ impl<'t> Timed<'t> {
         Self {
             configuration: Arc::clone(&self.configuration),
             workload,
-            design: self.design.clone(),
             world: self.world,
             observer: self.observer,
             found: Some(found),
         }
     }
 
-    /// Runs it to its end; nothing if the user does not want to wait for that.
-    pub fn listen(&self) -> Result<Option<Run>, Error> {
-        let visitor = Listening(self);
-        with_design(&self.design, visitor).ok_or_else(|| no_such_design(&self.design))?
-    }
-
-    /// Runs it again, and cuts it at these moments, which are in order; fewer if the user stops it.
-    pub fn cut(&self, moments: &[When]) -> Result<Vec<Left>, Error> {
-        let visitor = Cutting(self, moments);
-        with_design(&self.design, visitor).ok_or_else(|| no_such_design(&self.design))?
-    }
-
-    fn boot<D: Design>(&self, engine: Engine) -> Result<Watching<D>, Error> {
+    fn boot(&self, engine: Engine) -> Result<Watching, Error> {
         let (configuration, workload) = (&self.configuration, &self.workload);
         let mut machine = match &self.found {
-            None => Machine::<D>::boot(configuration, workload, engine, None),
+            None => Machine::boot(configuration, workload, engine, None),
             Some(found) => {
                 let memory = found.memory(configuration.specification.physical_map().bytes())?;
-                Machine::<D>::boot_again(configuration, workload, memory, engine, None)
+                Machine::boot_again(configuration, workload, memory, engine, None)
             }
         }?;
         let pools = machine.kernel().pools().map(|(addresses, _)| addresses);
         let Some(addresses) = pools.filter(|addresses| *addresses == self.world.pools()) else {
             return refused(format!(
                 "check: the machine's design, {}, does not have its pools in all of persistent memory",
-                D::NAME
+                configuration.design.name
             ));
         };
         let lines = line_of(addresses.start)..addresses.end / LINE_BYTES as u64;
@@ -151,12 +135,12 @@ impl<'t> Timed<'t> {
     }
 }
 
-struct Watching<D: Design> {
-    machine: Machine<D>,
+struct Watching {
+    machine: Machine,
     addresses: Range<u64>,
 }
 
-impl<D: Design> Watching<D> {
+impl Watching {
     /// Goes on to a cycle, or to the end if that comes first: then true. Takes in what is heard.
     fn go_to(&mut self, at: Cycles, mut take: impl FnMut(Heard)) -> Result<bool, Error> {
         let pause = loop {
@@ -188,16 +172,12 @@ fn is_of_interest(heard: &Heard) -> bool {
     matches!(heard, Heard::Stored { .. } | Heard::Ordered(_))
 }
 
-struct Listening<'v, 't>(&'v Timed<'t>);
-
-impl Visitor for Listening<'_, '_> {
-    type Output = Result<Option<Run>, Error>;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        let timed = self.0;
+impl Timed<'_> {
+    /// Runs it to its end; nothing if the user does not want to wait for that.
+    pub fn listen(&self) -> Result<Option<Run>, Error> {
         // It says which instruction stores.
-        let mut watching = timed.boot::<D>(Engine::Stepping)?;
-        let first = watching.pool(timed.world)?;
+        let mut watching = self.boot(Engine::Stepping)?;
+        let first = watching.pool(self.world)?;
         watching.machine.hardware.memory.persistence_times = Some(Vec::new());
         let (mut log, mut next, mut stride) = (Vec::new(), STRIDE, STRIDE);
         while !watching.go_to(next, |heard| log.push(heard))? {
@@ -209,7 +189,7 @@ impl Visitor for Listening<'_, '_> {
                 STRIDE
             };
             next = next.saturating_add(stride);
-            if timed.observer.interrupted() {
+            if self.observer.interrupted() {
                 return Ok(None);
             }
         }
@@ -227,16 +207,10 @@ impl Visitor for Listening<'_, '_> {
             first,
         }))
     }
-}
 
-struct Cutting<'v, 't>(&'v Timed<'t>, &'v [When]);
-
-impl Visitor for Cutting<'_, '_> {
-    type Output = Result<Vec<Left>, Error>;
-
-    fn visit<D: Design>(self) -> Self::Output {
-        let Self(timed, moments) = self;
-        let mut watching = timed.boot::<D>(Engine::Fast)?;
+    /// Runs it again, and cuts it at these moments, which are in order; fewer if the user stops it.
+    pub fn cut(&self, moments: &[When]) -> Result<Vec<Left>, Error> {
+        let mut watching = self.boot(Engine::Fast)?;
         let (mut newest, mut heard) = (BTreeMap::<LineNumber, Box<Line>>::new(), 0);
         let mut all = Vec::new();
         for &when in moments {
@@ -246,7 +220,7 @@ impl Visitor for Cutting<'_, '_> {
                     newest.insert(line, bytes);
                 }
             })?;
-            if timed.observer.interrupted() {
+            if self.observer.interrupted() {
                 break;
             }
             let came = verify::came_back(&mut watching.machine, when.cycle, when.tear_seed);

@@ -15,13 +15,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use perdure_designs::{Design, Visitor, with_design};
 use perdure_linux::pools::{PoolFile, PoolSource};
 use perdure_linux::{PAGE_BYTES, Program};
 use perdure_riscv::Access;
 
 use super::program::{Contents, Test};
-use crate::configuration::{Configuration, check, no_such_design};
+use crate::configuration::Configuration;
 use crate::error::Error;
 use crate::machine::{Engine, Machine, Workload};
 use crate::mistakes::Mistake;
@@ -142,7 +141,7 @@ pub fn run(
                 left: &mut left,
                 tried: &mut tried,
             };
-            with_design(preset.design, runs).ok_or_else(|| no_such_design(preset.design))??;
+            runs.make()?;
         }
         left.presets.push(tried);
     }
@@ -176,12 +175,10 @@ struct Runs<'a> {
     tried: &'a mut Tried,
 }
 
-impl Visitor for Runs<'_> {
-    type Output = Result<(), Error>;
-
-    fn visit<D: Design>(self) -> Self::Output {
+impl Runs<'_> {
+    fn make(self) -> Result<(), Error> {
         let settings = self.settings();
-        let ready = self.boot::<D>(&settings)?;
+        let ready = self.boot(&settings)?;
         let keeps_caches = ready.machine.hardware.memory.keeps_caches();
         let allowed = self.allowed[usize::from(keeps_caches)];
         let share = self.asked.cuts.div_ceil(self.preset.builds.len() as u64);
@@ -215,9 +212,7 @@ impl Visitor for Runs<'_> {
         self.tried.cuts += cuts;
         Ok(())
     }
-}
 
-impl Runs<'_> {
     fn settings(&self) -> Vec<String> {
         let parts = self.preset.builds[self.build].iter().copied();
         (parts.flatten().chain(machines::ALWAYS))
@@ -226,13 +221,12 @@ impl Runs<'_> {
     }
 
     /// A machine whose threads wait.
-    fn boot<D: Design>(&self, settings: &[String]) -> Result<Ready<D>, Error> {
+    fn boot(&self, settings: &[String]) -> Result<Ready, Error> {
         let threads = self.test.threads.len();
         let Preset {
             machine, design, ..
         } = self.preset;
         let configuration = Configuration::new(machine, design, settings, Some(threads))?;
-        check(&configuration)?;
         let map = configuration.specification.physical_map();
         let has_pools = map.pools().next().is_some();
         let kernel = perdure_linux::Configuration {
@@ -252,7 +246,7 @@ impl Runs<'_> {
             0 => Engine::Plain,
             _ => Engine::Fast,
         };
-        let mut machine = Machine::<D>::boot(&Arc::new(configuration), &workload, engine, None)?;
+        let mut machine = Machine::boot(&Arc::new(configuration), &workload, engine, None)?;
         let first = &mut machine.harts[0].context.hart;
         first.x[assembly::MAKE] = threads as u64;
         first.x[assembly::IS_POOL] = u64::from(has_pools);
@@ -267,8 +261,8 @@ impl Runs<'_> {
     }
 
     /// Runs a machine until every thread waits.
-    fn begin<D: Design>(&self, machine: &mut Machine<D>) -> Result<(), Error> {
-        let waits = |machine: &Machine<D>| {
+    fn begin(&self, machine: &mut Machine) -> Result<(), Error> {
+        let waits = |machine: &Machine| {
             let mut harts = machine.harts.iter();
             harts.all(|hart| {
                 hart.context.running.is_some() && hart.context.hart.pc == self.assembly.waits
@@ -287,7 +281,7 @@ impl Runs<'_> {
 }
 
 /// Where a page of the program lies.
-fn physical<D: Design>(machine: &Machine<D>, page: u64) -> Result<u64, Error> {
+fn physical(machine: &Machine, page: u64) -> Result<u64, Error> {
     let running = machine.harts[0].context.running;
     let translated = running
         .and_then(|running| (machine.kernel()).translate(running.space, page, Access::Store));

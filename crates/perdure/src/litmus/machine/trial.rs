@@ -8,9 +8,9 @@
 //! - A run follows from the machine that it begins with and its seed.
 //! - A cut is undone, and the run goes on as if it had not been.
 
-use perdure_designs::Design;
 use perdure_designs::surviving::{Journal, Surviving};
 use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
+use perdure_hardware::policy::Policy;
 use perdure_hardware::random::Random;
 use perdure_hardware::specification::Domain;
 use perdure_hardware::time::Cycles;
@@ -46,8 +46,8 @@ const WAITS_FOR_EPOCH_CYCLES: Cycles = 500;
 const ONE_MOMENT_OF: u64 = 8;
 
 /// A machine whose threads wait for a test.
-pub(super) struct Ready<D: Design> {
-    pub machine: Machine<D>,
+pub(super) struct Ready {
+    pub machine: Machine,
     /// The addresses of its pages, as programs and as memory know them.
     pub pages: Vec<(u64, u64)>,
 }
@@ -60,8 +60,8 @@ pub(super) struct Seen {
 }
 
 /// A run.
-pub(super) struct Trial<'a, D: Design> {
-    machine: Machine<D>,
+pub(super) struct Trial<'a> {
+    machine: Machine,
     test: &'a Test,
     /// Where its threads begin and end.
     threads: &'a [(u64, u64)],
@@ -87,10 +87,10 @@ pub(super) struct Trial<'a, D: Design> {
     pub cuts: u64,
 }
 
-impl<'a, D: Design> Trial<'a, D> {
+impl<'a> Trial<'a> {
     /// A run that is about to begin.
     pub(super) fn new(
-        ready: &'a Ready<D>,
+        ready: &'a Ready,
         test: &'a Test,
         threads: &'a [(u64, u64)],
         epochs: Option<Cycles>,
@@ -259,7 +259,7 @@ impl<'a, D: Design> Trial<'a, D> {
         let memory = &mut self.machine.hardware.memory;
         let journal = std::mem::take(&mut self.journal);
         let mut surviving = Surviving::of(memory, journal);
-        let recovered = recovery.run::<D>(&mut surviving);
+        let recovered = recovery.run(&mut surviving);
         let journal = surviving.into_journal();
         let mut contents = Contents::default();
         for (location, &(page, offset)) in self.places.iter().enumerate() {
@@ -315,6 +315,7 @@ impl<'a, D: Design> Trial<'a, D> {
         let Machine {
             hardware, design, ..
         } = &mut self.machine;
+        let design: &mut dyn Policy = &mut **design;
         // No thread's, so that it is of no strand of the test's: one that has loaded what another stored is
         // waited for, and nobody ends the last strand of a thread that is done.
         design.system_stores(hardware, hart, true);

@@ -6,7 +6,6 @@ use perdure::api::{self, Unobserved};
 use perdure::machine::{Machine, Past};
 use perdure::verify;
 use perdure::{Engine, Pause};
-use perdure_designs::ideal::Ideal;
 use perdure_hardware::random::Random;
 use perdure_linux::pools::PoolSource;
 use serde_json::{Value, json};
@@ -19,9 +18,9 @@ use crate::common::{Directory, cut, with};
 fn boot_again(
     trial: &Trial,
     folder: &Directory,
-    cut: (&mut Machine<Ideal>, u64, u64),
+    cut: (&mut Machine, u64, u64),
     program: &Program,
-) -> Machine<Ideal> {
+) -> Machine {
     let (machine, at, seed) = cut;
     let past = machine.behind_it();
     let image = verify::recovered_image(machine, at, seed).expect("it recovers");

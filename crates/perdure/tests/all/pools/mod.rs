@@ -15,7 +15,6 @@ use perdure::mistakes::Mistake;
 use perdure::pools::Survived;
 use perdure::request::{Prepared, Request};
 use perdure::{Engine, Pause};
-use perdure_designs::ideal::Ideal;
 use perdure_hardware::mistaken::PersistMistake;
 use perdure_hardware::random::Random;
 use perdure_hardware::specification::Domain;
@@ -84,7 +83,7 @@ fn prepared_of(trial: &Trial, folder: &Directory, program: &Program) -> Prepared
     prepared
 }
 
-fn machine_of(trial: &Trial, folder: &Directory, program: &Program) -> Machine<Ideal> {
+fn machine_of(trial: &Trial, folder: &Directory, program: &Program) -> Machine {
     let prepared = prepared_of(trial, folder, program);
     let machine = Machine::boot(
         &prepared.configuration,
@@ -95,7 +94,7 @@ fn machine_of(trial: &Trial, folder: &Directory, program: &Program) -> Machine<I
     machine.expect("it boots")
 }
 
-fn survived(machine: &mut Machine<Ideal>, at: u64, seed: u64) -> BTreeMap<String, Vec<u8>> {
+fn survived(machine: &mut Machine, at: u64, seed: u64) -> BTreeMap<String, Vec<u8>> {
     let survived = Survived::cut(machine, at, seed).expect("a table is whole");
     let survived = survived.expect("there are pools");
     let pools = survived.pools().iter();
