@@ -15,6 +15,14 @@ impl Hardware {
         self.prefetch_llc(line);
     }
 
+    /// What the L2 has of the line that will leave a hart's L1D to make room.
+    #[inline(always)]
+    pub(super) fn prefetch_displaced(&self, hart: usize, victim: Slot) {
+        let core = &self.cores[hart];
+        let below = core.below[victim.0 as usize];
+        self.groups[core.group].l2.prefetch_slot(below);
+    }
+
     /// The bytes of the line that will leave the L2 to make room, and what the shared cache has of it.
     #[inline(always)]
     pub(super) fn prefetch_departure(&self, group: usize, victim: Slot) {

@@ -412,6 +412,9 @@ impl Hardware {
         now: Cycles,
     ) -> (Slot, Cycles) {
         self.prefetch_miss(line);
+        let l1d = &self.cores[hart].l1d;
+        let (mut slot, changes) = (l1d.victim(line), l1d.changes());
+        self.prefetch_displaced(hart, slot);
         let mut now = now;
         if !self.cores[hart].combining.is_empty() {
             now = self.send_combined_line(policy, hart, line, now);
@@ -419,7 +422,10 @@ impl Hardware {
         let granted = self.ask_l2(policy, hart, line, request, now);
         let keeps = policy.keeps_versions();
         let (core, group) = self.core_and_group(hart);
-        let slot = core.l1d.victim(line);
+        // None of its lines was used meanwhile, but some may have left.
+        if core.l1d.changes() != changes {
+            slot = core.l1d.victim(line);
+        }
         let victim = core.l1d.word(slot).line();
         let older = core.evict_l1d(group, slot, keeps);
         core.below[slot.0 as usize] = granted.slot;
