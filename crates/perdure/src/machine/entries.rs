@@ -62,7 +62,7 @@ impl<S: Source> Machine<S> {
         let result = call(&mut self.kernel, registers, &mut port);
         self.hardware.cores[hart].reservation = None;
         self.kernel_changed = true;
-        if changed.mappings {
+        if changed.mappings && self.facts().epochs == Epochs::ByGroup {
             self.mappings_epoch = self.kernel_epoch;
         }
         if changed.code {

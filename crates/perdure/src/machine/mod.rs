@@ -157,7 +157,7 @@ pub struct Machine<S: Source = Engines> {
     pub(crate) kernel_epoch: u64,
     /// It was changed since it was last saved.
     pub(crate) kernel_changed: bool,
-    /// The newest epoch in which mappings were changed.
+    /// The newest epoch in which mappings were changed, where sharing groups have epochs.
     pub(crate) mappings_epoch: u64,
     pub(crate) skipped_ns: u64,
     next_deadline_ns: Option<u64>,
