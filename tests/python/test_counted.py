@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,33 @@ def test_who_counts_names_what_it_counts_likewise(tmp_path):
     counting = ["--crate-name", "_core", *RELEASE, "-Cprofile-generate=counts"]
     named = arguments(tmp_path, *counting, "-C", "metadata=a")
     assert named == [*counting, "-C", "metadata=counted"]
+
+
+def counted(name, *ways):
+    """A function with its counts, as LLVM writes it."""
+    counters = "".join(f"{way}\n" for way in ways)
+    head = f"{name}\n# Func Hash:\n7\n# Num Counters:\n{len(ways)}\n"
+    return f"{head}# Counter Values:\n{counters}# Num Value Kinds:\n1\n"
+
+
+def test_the_hottest_keep_their_counts_whichever_part_of_a_crate_they_are_in():
+    local = "perdure.0123456789abcdef-cgu.{};walk".format
+    given = [
+        counted("perdure.0123456789abcdef-cgu.03;seldom", 9, 99_999),
+        counted("perdure.0123456789abcdef-cgu.03;often", 100_000),
+        counted(local("14"), 10_000_000, 5),
+        counted(local("02"), 20_000_000, 6),
+        counted("known_everywhere", 10_000_000),
+    ]
+    head = "# IR level Instrumentation Flag\n:ir\n"
+    done = subprocess.run(
+        [sys.executable, REPOSITORY / ".ci" / "counted.py"],
+        input=head + "\n".join(given),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    kept = re.split(r"\n{2,}", done.stdout.removeprefix(head).strip("\n"))
+    walks = [counted(local(f"{part:02}"), 20_000_000, 6) for part in range(16)]
+    assert kept == [one.rstrip("\n") for one in (given[1], given[4], *walks)]
