@@ -38,11 +38,12 @@ def kept(text: str) -> Iterable[str]:
     """The functions of `text` that are, each with its name, hash and counts."""
     hot: dict[tuple[str, str], str] = {}
     for function in text.split("\n\n"):
-        if not any(count >= OFTEN for count in counts(function)):
+        most = max(counts(function), default=0)
+        if most < OFTEN:
             continue
         name, _, rest = function.partition("\n")
         local = LOCAL.fullmatch(name)
-        if local and any(count >= HOT for count in counts(function)):
+        if local and most >= HOT:
             # Two parts may have one each, which are one as far as anybody can tell.
             place = (local[1], local[2])
             hot[place] = max(hot.get(place, rest), rest, key=lambda one: sum(counts(one)))

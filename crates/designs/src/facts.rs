@@ -153,7 +153,7 @@ impl<D: Design> Of<D> {
             },
             pool_data: D::pool_data,
             recover: D::recover,
-            counters: || OwnCounters(Box::new(D::Counters::default())),
+            counters: || OwnCounters::new(D::Counters::default()),
         }
     };
 }
@@ -166,9 +166,6 @@ impl Debug for Facts {
 
 /// A [`Design`] that runs.
 pub trait AnyDesign: Policy + Send {
-    /// What it states about itself.
-    fn facts(&self) -> &'static Facts;
-
     /// One that goes on as this one would.
     fn copied(&self) -> Box<dyn AnyDesign>;
 
@@ -198,10 +195,6 @@ pub trait AnyDesign: Policy + Send {
 }
 
 impl<D: Design> AnyDesign for D {
-    fn facts(&self) -> &'static Facts {
-        Facts::of::<D>()
-    }
-
     fn copied(&self) -> Box<dyn AnyDesign> {
         Box::new(self.clone())
     }
@@ -227,7 +220,7 @@ impl<D: Design> AnyDesign for D {
     }
 
     fn counters(&self, hardware: &Hardware) -> OwnCounters {
-        OwnCounters(Box::new(self.counters_with(hardware)))
+        OwnCounters::new(self.counters_with(hardware))
     }
 
     fn remarks(&self) -> Vec<String> {

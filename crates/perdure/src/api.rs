@@ -66,61 +66,60 @@ fn planted_bug(design: &str, asked: Option<&str>) -> Result<Option<&'static str>
 struct Run<'a> {
     request: &'a Request,
     prepared: &'a Prepared,
-    bug: Option<&'static str>,
     observer: &'a dyn Observer,
+    forward: Arc<Delivery>,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(
+        request: &'a Request,
+        prepared: &'a Prepared,
+        observer: &'a dyn Observer,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            request,
+            prepared,
+            observer,
+            forward: Arc::new(Delivery::new(request, prepared, observer)?),
+        })
+    }
+
     /// Boots a machine, and runs it to its end.
-    fn boot_and_execute(self) -> Result<Value, Error> {
-        let Prepared {
-            configuration,
-            workload,
-            engine,
-            ..
-        } = self.prepared;
-        let forward = Arc::new(Delivery::new(self.request, self.prepared, self.observer)?);
-        let machine = Machine::boot(configuration, workload, *engine, self.bug)?;
-        let result = self.execute(machine, &forward)?;
-        Ok(Value::Object(result))
+    fn boot_and_execute(self, bug: Option<&'static str>) -> Result<Value, Error> {
+        let prepared = self.prepared;
+        let (configuration, workload) = (&prepared.configuration, &prepared.workload);
+        let machine = Machine::boot(configuration, workload, prepared.engine, bug)?;
+        Ok(Value::Object(self.execute(machine)?))
     }
 
     /// Goes on, to its end, from an epoch that a replica holds.
     fn go_on_from(self, store: &Snapshots, epoch: u64) -> Result<Value, Error> {
-        let Prepared {
-            configuration,
-            workload,
-            engine,
-            ..
-        } = self.prepared;
-        let forward = Arc::new(Delivery::new(self.request, self.prepared, self.observer)?);
+        let prepared = self.prepared;
+        let (configuration, workload) = (&prepared.configuration, &prepared.workload);
         let outside = Outside {
             midway: true,
-            forward: Some(forward.receiver()),
+            forward: Some(self.forward.receiver()),
             forgets: true,
             ..Outside::new(configuration.kernel.output_memory_bytes)
         };
         let host = store.replica()?.host_view(&workload.kernel);
         let memory = store.restored(epoch)?;
-        let mut machine = machine_of(configuration, memory, host, epoch, outside, *engine)?;
+        let mut machine = machine_of(configuration, memory, host, epoch, outside, prepared.engine)?;
         if let Some(instructions) = workload.stop_after {
             machine.stop_in(instructions);
         }
         // What left before this epoch is elsewhere, or nowhere.
         for file in machine.files()? {
-            forward.take(&file);
+            self.forward.take(&file);
         }
-        let mut result = self.execute(machine, &forward)?;
+        let mut result = self.execute(machine)?;
         result.insert("restored_epoch".into(), json!(epoch));
         Ok(Value::Object(result))
     }
 
     /// Runs a machine to its end.
-    fn execute(
-        self,
-        mut machine: Machine,
-        forward: &Arc<Delivery>,
-    ) -> Result<Map<String, Value>, Error> {
+    fn execute(self, mut machine: Machine) -> Result<Map<String, Value>, Error> {
+        let forward = &self.forward;
         machine.outside.forward = Some(forward.receiver());
         machine.outside.forgets = true;
         let measures = self.prepared.workload.region.is_some();
@@ -229,13 +228,8 @@ pub fn run(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     if request.replicate_to.is_some() {
         keep::check_design("--to", &request.design)?;
     }
-    let run = Run {
-        request: &request,
-        prepared: &prepared,
-        bug,
-        observer,
-    };
-    Ok(run.boot_and_execute()?.to_string())
+    let run = Run::new(&request, &prepared, observer)?;
+    Ok(run.boot_and_execute(bug)?.to_string())
 }
 
 fn cut_request(asked: &Request, until_cut: bool, observer: &dyn Observer) -> Result<String, Error> {
@@ -372,12 +366,7 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
         passthrough: asked.passthrough,
         ..Request::default()
     };
-    let run = Run {
-        request: &request,
-        prepared: &prepared,
-        bug: None,
-        observer,
-    };
+    let run = Run::new(&request, &prepared, observer)?;
     Ok(run.go_on_from(&store, epoch)?.to_string())
 }
 

@@ -113,66 +113,6 @@ impl<'t> Timed<'t> {
         }
     }
 
-    fn boot(&self, engine: Engine) -> Result<Watching, Error> {
-        let (configuration, workload) = (&self.configuration, &self.workload);
-        let mut machine = match &self.found {
-            None => Machine::boot(configuration, workload, engine, None),
-            Some(found) => {
-                let memory = found.memory(configuration.specification.physical_map().bytes())?;
-                Machine::boot_again(configuration, workload, memory, engine, None)
-            }
-        }?;
-        let pools = machine.kernel().pools().map(|(addresses, _)| addresses);
-        let Some(addresses) = pools.filter(|addresses| *addresses == self.world.pools()) else {
-            return refused(format!(
-                "check: the machine's design, {}, does not have its pools in all of persistent memory",
-                configuration.design.name
-            ));
-        };
-        let lines = line_of(addresses.start)..addresses.end / LINE_BYTES as u64;
-        machine.hardware.memory.watched = Some(Box::new(Watched::all_of(lines)));
-        Ok(Watching { machine, addresses })
-    }
-}
-
-struct Watching {
-    machine: Machine,
-    addresses: Range<u64>,
-}
-
-impl Watching {
-    /// Goes on to a cycle, or to the end if that comes first: then true. Takes in what is heard.
-    fn go_to(&mut self, at: Cycles, mut take: impl FnMut(Heard)) -> Result<bool, Error> {
-        let pause = loop {
-            match self.machine.run(at)? {
-                Pause::EpochEnded(_) => {}
-                pause => break pause,
-            }
-        };
-        let heard = self.machine.hardware.memory.watched.as_mut();
-        let heard = heard.map(|watched| watched.take()).unwrap_or_default();
-        heard.into_iter().filter(is_of_interest).for_each(&mut take);
-        Ok(pause == Pause::Finished)
-    }
-
-    /// Persistent memory now.
-    fn pool(&self, world: &World) -> Result<Pool, Error> {
-        let mut pool = world.empty_pool()?;
-        let arena = &self.machine.hardware.memory.arena;
-        let pages = arena.written_pages();
-        for page in pages.filter(|page| self.addresses.contains(page)) {
-            pool.write(page, &arena.slice(page, PAGE_BYTES as usize));
-        }
-        Ok(pool)
-    }
-}
-
-/// What says in which order bytes are stored and become durable.
-fn is_of_interest(heard: &Heard) -> bool {
-    matches!(heard, Heard::Stored { .. } | Heard::Ordered(_))
-}
-
-impl Timed<'_> {
     /// Runs it to its end; nothing if the user does not want to wait for that.
     pub fn listen(&self) -> Result<Option<Run>, Error> {
         // It says which instruction stores.
@@ -240,4 +180,62 @@ impl Timed<'_> {
         }
         Ok(all)
     }
+
+    fn boot(&self, engine: Engine) -> Result<Watching, Error> {
+        let (configuration, workload) = (&self.configuration, &self.workload);
+        let mut machine = match &self.found {
+            None => Machine::boot(configuration, workload, engine, None),
+            Some(found) => {
+                let memory = found.memory(configuration.specification.physical_map().bytes())?;
+                Machine::boot_again(configuration, workload, memory, engine, None)
+            }
+        }?;
+        let pools = machine.kernel().pools().map(|(addresses, _)| addresses);
+        let Some(addresses) = pools.filter(|addresses| *addresses == self.world.pools()) else {
+            return refused(format!(
+                "check: the machine's design, {}, does not have its pools in all of persistent memory",
+                configuration.design.name
+            ));
+        };
+        let lines = line_of(addresses.start)..addresses.end / LINE_BYTES as u64;
+        machine.hardware.memory.watched = Some(Box::new(Watched::all_of(lines)));
+        Ok(Watching { machine, addresses })
+    }
+}
+
+struct Watching {
+    machine: Machine,
+    addresses: Range<u64>,
+}
+
+impl Watching {
+    /// Goes on to a cycle, or to the end if that comes first: then true. Takes in what is heard.
+    fn go_to(&mut self, at: Cycles, mut take: impl FnMut(Heard)) -> Result<bool, Error> {
+        let pause = loop {
+            match self.machine.run(at)? {
+                Pause::EpochEnded(_) => {}
+                pause => break pause,
+            }
+        };
+        let heard = self.machine.hardware.memory.watched.as_mut();
+        let heard = heard.map(|watched| watched.take()).unwrap_or_default();
+        heard.into_iter().filter(is_of_interest).for_each(&mut take);
+        Ok(pause == Pause::Finished)
+    }
+
+    /// Persistent memory now.
+    fn pool(&self, world: &World) -> Result<Pool, Error> {
+        let mut pool = world.empty_pool()?;
+        let arena = &self.machine.hardware.memory.arena;
+        let pages = arena.written_pages();
+        for page in pages.filter(|page| self.addresses.contains(page)) {
+            pool.write(page, &arena.slice(page, PAGE_BYTES as usize));
+        }
+        Ok(pool)
+    }
+}
+
+/// What says in which order bytes are stored and become durable.
+fn is_of_interest(heard: &Heard) -> bool {
+    matches!(heard, Heard::Stored { .. } | Heard::Ordered(_))
 }
