@@ -114,6 +114,8 @@ def _on_cluster(
             while len(waiting) < 2 * max(1, sum(client.nthreads().values())):
                 one = {**asked, "first_seed": next_seed, "seeds": CHUNK_SEEDS}
                 one["request"] = {**asked["request"], "jobs": 1}
+                if seconds is not None:  # So that a chunk whose program never ends has an end.
+                    one["seconds"] = max(0.0, started + seconds - time.monotonic())
                 waiting.append(client.submit(chunk, json.dumps(one), pure=False))
                 next_seed += CHUNK_SEEDS
             future = waiting.pop(0)

@@ -448,6 +448,16 @@ def mutants_verdict(report: MutantsReport) -> Text:
     return line(text, style="bold green" if report.passed else "bold red")
 
 
+def _machines(seeds: Sequence[int]) -> str:
+    """How many machines were drawn, and by which seeds: an interrupted hunt may lack some."""
+    if not seeds:
+        return "no machine"
+    if len(seeds) == 1:
+        return f"1 machine (seed {seeds[0]})"
+    of = "" if seeds[-1] - seeds[0] < len(seeds) else "of "
+    return f"{len(seeds):,} machines ({of}seeds {seeds[0]} to {seeds[-1]})"
+
+
 def hunt(report: Json) -> RenderableType:
     """What a hunt reached, and what it found."""
     made = table(f"hunt in {report['design']}", "reached", "times", prose=("reached",))
@@ -455,10 +465,8 @@ def hunt(report: Json) -> RenderableType:
         made.add_row(f"state: {escape(name)}", number(count))
     for name, count in report["coverage"]["paths"].items():
         made.add_row(f"path: {escape(name)}", number(count))
-    first, seeds = report["first_seed"], report["seeds"]
-    last = first + seeds - 1
-    drawn = "1 machine (seed" if seeds == 1 else f"{seeds:,} machines (seeds {first} to"
-    text = f"{report['design']}: {report['cuts']:,} cuts of {drawn} {last}), "
+    seeds = [one["seed"] for one in report["by_seed"]]
+    text = f"{report['design']}: {report['cuts']:,} cuts of {_machines(seeds)}, "
     text += f"{report['resumed']:,} resumed"
     if report["gave_up"]:
         text += f"; {report['gave_up']:,} runs ended early, for want of room"

@@ -255,13 +255,13 @@ def test_a_page_of_nothing_is_not_written(core, command, tmp_path):
     assert not (tmp_path / "cut.html").exists()
 
 
-def hunted(monkeypatch, found):
+def hunted(monkeypatch, found, by_seed=()):
     """A hunt that comes to an end with what it found."""
     from perdure import hunting
 
     coverage = {"design_states": {}, "paths": {}, "cuts_during_recovery": 0}
     report = {"design": "picl", "planted_bug": None, "first_seed": 1, "seeds": 2, "cuts": 120}
-    report |= {"resumed": 3, "gave_up": 0, "interrupted": False, "by_seed": []}
+    report |= {"resumed": 3, "gave_up": 0, "interrupted": False, "by_seed": by_seed}
     monkeypatch.setattr(
         hunting, "hunt", lambda *_, **__: {**report, "coverage": coverage, "found": found}
     )
@@ -308,6 +308,23 @@ def test_what_was_found_is_reported_where_its_core_files_cannot_be_made(
         assert "perdure replay" in err and "nothing failed" not in err
         assert page.exists() == (explained is not None)
         page.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [
+        ([], "cuts of no machine,"),
+        ([4], "cuts of 1 machine (seed 4),"),
+        ([1, 2, 3], "cuts of 3 machines (seeds 1 to 3),"),
+        ([2, 3, 5], "cuts of 3 machines (of seeds 2 to 5),"),
+    ],
+)
+def test_a_hunt_says_which_seeds_were_done(core, command, monkeypatch, seeds, said):
+    done = [{"seed": seed, "cuts": 60, "gave_up": False, "new": []} for seed in seeds]
+    hunted(monkeypatch, None, by_seed=done)
+    status, out, _ = command("hunt", "--cuts", "1")
+    assert status == 0
+    assert said in out
 
 
 def test_a_hunt_that_found_nothing_writes_nothing(core, command, monkeypatch, tmp_path):

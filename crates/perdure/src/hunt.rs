@@ -5,7 +5,7 @@
 //! - A seed is the whole story: the same seed of the same request draws the same machine and makes
 //!   the same cuts, in any order, on any number of threads or hosts.
 //! - What is reported ends with the lowest seed that failed, or with the last one asked for; seeds
-//!   that happened to be done beyond it are dropped.
+//!   that happened to be done beyond it are dropped. Where time or the user ends it, it may lack some.
 //! - A machine that the design refuses is drawn again, from the same seed. A run that the design
 //!   gives up in the middle (a log that is full) accuses nobody, and is counted.
 
@@ -410,7 +410,8 @@ pub fn run(hunt: &Hunt, observer: &dyn Observer) -> Result<Value, Error> {
     Ok(report(hunt, done, interrupted, observer))
 }
 
-/// What the seeds up to the last that counts have seen.
+/// What the seeds up to the last that counts have seen. A hunt that was ended has those
+/// that were done.
 fn report(
     hunt: &Hunt,
     done: BTreeMap<u64, (Request, Seen)>,
@@ -421,10 +422,6 @@ fn report(
     let (mut seeds, mut gave_up, mut found) = (0u64, 0u64, Value::Null);
     let mut by_seed = Vec::new();
     for (seed, (request, seen)) in done {
-        // Without a gap: what an interruption left out ends the report.
-        if seed != hunt.first_seed + seeds {
-            break;
-        }
         seeds += 1;
         sums.cuts += seen.cuts;
         sums.resumed += seen.resumed;
@@ -468,4 +465,25 @@ fn report(
         "found": found,
         "by_seed": by_seed,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observer::Unobserved;
+
+    /// Ctrl-C, or the time's end, while the first seed still ran: what was done beside it is kept.
+    #[test]
+    fn what_was_done_is_reported_though_an_earlier_seed_was_not() {
+        let hunt: Hunt = serde_json::from_value(json!({"request": {"design": "picl"}})).unwrap();
+        let seen = || Seen {
+            cuts: CUTS,
+            ..Seen::default()
+        };
+        let done = [2, 3, 5].map(|seed| (seed, (hunt.request.clone(), seen())));
+        let report = report(&hunt, done.into(), true, &Unobserved);
+        assert_eq!(report["seeds"], 3);
+        assert_eq!(report["cuts"], 3 * CUTS);
+        assert_eq!(report["by_seed"][2]["seed"], 5);
+    }
 }
