@@ -469,7 +469,7 @@ def hunt(report: Json) -> RenderableType:
     text = f"{report['design']}: {report['cuts']:,} cuts of {_machines(seeds)}, "
     text += f"{report['resumed']:,} resumed"
     if report["gave_up"]:
-        text += f"; {report['gave_up']:,} runs ended early, for want of room"
+        text += f"; {report['gave_up']:,} runs ended early, for want of room or of an end"
     if report["interrupted"]:
         text += "; interrupted"
     found = report["found"]

@@ -7,21 +7,22 @@
 //! - What is reported ends with the lowest seed that failed, or with the last one asked for; seeds
 //!   that happened to be done beyond it are dropped. Where time or the user ends it, it may lack some.
 //! - A machine that the design refuses is drawn again, from the same seed. A run that the design
-//!   gives up in the middle (a log that is full) accuses nobody, and is counted.
+//!   gives up in the middle (a log that is full), or a drawn program without an end, accuses nobody,
+//!   and is counted.
 
 mod drawn;
 mod shrunk;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use perdure_hardware::random::Random;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::drawn::Drawn;
+pub(crate) use self::drawn::{CACHES, Choice, MACHINES, caches, one_of};
 use crate::campaign::{self, Campaign, broken};
 use crate::configuration::design_named;
 use crate::error::Error;
@@ -35,6 +36,10 @@ const CUTS: u64 = 60;
 
 /// Machines that are drawn for one seed until the design takes one.
 const DRAWS: u64 = 24;
+
+/// A drawn program that retires more has no end: the longest takes 1.8 million. Where caches have few lines,
+/// what is fetched between LR and SC can always take the reserved one's place.
+const MOST_INSTRUCTIONS: u64 = 50_000_000;
 
 /// What is asked for.
 #[derive(Debug, Deserialize)]
@@ -64,69 +69,6 @@ fn first() -> u64 {
     1
 }
 
-/// A key with values to choose from; one of them is drawn as often as the key's default.
-pub(crate) type Choice = (&'static str, &'static [&'static str]);
-
-pub(crate) const MACHINES: &[Choice] = &[
-    ("core.store_buffer_entries", &["1", "32"]),
-    ("nvm.banks", &["1", "3", "64", "256"]),
-    ("nvm.row_bytes", &["64", "256", "4096"]),
-    ("nvm.row_read_ns", &["10", "500"]),
-    ("nvm.row_write_ns", &["10", "4000"]),
-    ("nvm.write_queue_entries", &["1", "2", "8"]),
-    ("nvm.scheduling", &["\"fcfs\"", "\"start-order\""]),
-    ("nvm.home_interleaving", &["\"line\"", "\"row\""]),
-    ("scheduling.lookahead_cycles", &["1", "1000", "20000"]),
-    ("scheduling.slice_cycles", &["5000", "50000"]),
-];
-
-/// Caches beside what the preset has: those that do not fit are refused, and the rest is seldom tiny.
-pub(crate) const CACHES: &[Choice] = &[
-    ("l1i.bytes", &["512", "1KiB", "4KiB"]),
-    ("l1d.bytes", &["512", "1KiB", "2KiB", "4KiB"]),
-    ("l1d.ways", &["1", "2"]),
-    ("l2.bytes", &["1KiB", "2KiB", "4KiB", "16KiB", "32KiB"]),
-    ("l2.ways", &["1", "2", "4"]),
-    (
-        "llc.bytes_per_hart",
-        &["2KiB", "4KiB", "8KiB", "16KiB", "64KiB", "256KiB"],
-    ),
-    ("llc.ways", &["1", "4", "16"]),
-];
-
-/// Bytes of an L1, and how many times as large each level below is at least as what it includes.
-const L1_BYTES: [u64; 4] = [512, 1024, 2048, 4096];
-const LARGER: [u64; 3] = [1, 2, 4];
-const WAYS: [u64; 3] = [1, 2, 4];
-
-const STEPS: [u64; 4] = [1000, 2000, 4000, 8000];
-const REGIONS_KIB: [u64; 5] = [4, 16, 64, 128, 256];
-const OUTPUT_EVERY: [u64; 4] = [100, 300, 1000, 2000];
-/// How often in a row the power is cut, where a cut is resumed; none: as a campaign has it by default.
-const GENERATIONS: [Option<u32>; 5] = [None, None, Some(1), Some(2), Some(5)];
-
-/// Caches of a few lines that fit into one another: what is drawn level by level hardly ever would.
-pub(crate) fn caches(random: &mut Random, sharing_harts: u64) -> Vec<String> {
-    let l1 = [one_of(random, &L1_BYTES), one_of(random, &L1_BYTES)];
-    let included = (l1[0] + l1[1]).next_power_of_two() * sharing_harts;
-    let l2 = included * one_of(random, &LARGER);
-    let llc = l2 / sharing_harts * one_of(random, &LARGER) * one_of(random, &LARGER);
-    let sizes = [
-        ("l1i.bytes", l1[0]),
-        ("l1d.bytes", l1[1]),
-        ("l1d.ways", one_of(random, &WAYS[..2])),
-        ("l2.bytes", l2),
-        ("l2.ways", one_of(random, &WAYS)),
-        ("llc.bytes_per_hart", llc),
-        ("llc.ways", one_of(random, &WAYS)),
-    ];
-    sizes.map(|(key, value)| format!("{key}={value}")).into()
-}
-
-pub(crate) fn one_of<T: Copy>(random: &mut Random, among: &[T]) -> T {
-    among[random.below(among.len() as u64) as usize]
-}
-
 /// A failure, and how to see it again.
 #[derive(Clone, Debug)]
 struct Failure {
@@ -149,6 +91,15 @@ struct Seen {
     paths: BTreeMap<String, u64>,
     gave_up: bool,
     failure: Option<Failure>,
+}
+
+impl Seen {
+    fn given_up() -> Self {
+        Self {
+            gave_up: true,
+            ..Self::default()
+        }
+    }
 }
 
 /// Why a run came to nothing.
@@ -196,10 +147,7 @@ fn attempt_explained(
         Ok(campaign) => campaign,
         Err(Error::Configuration(_)) => return Err(Stopped::Refused),
         Err(Error::Design { .. }) => {
-            return Ok(Seen {
-                gave_up: true,
-                ..Seen::default()
-            });
+            return Ok(Seen::given_up());
         }
         Err(error) => match broken::verdict(&error) {
             Some(verdict) => {
@@ -253,14 +201,21 @@ fn seen(campaign: &Campaign, prepared: &Prepared) -> Seen {
     }
 }
 
-/// An observer of many runs at once: it passes interruptions on, and nothing else.
-struct Quiet<'a>(&'a dyn Observer);
+/// An observer of many runs at once: it passes interruptions on, and ends a run that would have no end.
+struct Quiet<'a> {
+    observer: &'a dyn Observer,
+    most_instructions: u64,
+    is_endless: AtomicBool,
+}
 
 impl Observer for Quiet<'_> {
-    fn progress(&self, _done: u64, _total: u64, _unit: &str, _message: &str) {}
+    fn progress(&self, done: u64, _total: u64, unit: &str, _message: &str) {
+        let endless = unit == "instructions" && done > self.most_instructions;
+        self.is_endless.fetch_or(endless, Ordering::Relaxed);
+    }
 
     fn interrupted(&self) -> bool {
-        self.0.interrupted()
+        self.observer.interrupted() || self.is_endless.load(Ordering::Relaxed)
     }
 }
 
@@ -315,7 +270,16 @@ impl Hunters<'_> {
 
     /// Draws machines for a seed until the design takes one. `None` if the user stopped it.
     fn try_seed(&self, seed: u64) -> Result<Option<(Request, Seen)>, Error> {
-        let quiet = Quiet(self.observer);
+        let asked = &self.hunt.request;
+        let quiet = Quiet {
+            observer: self.observer,
+            most_instructions: if asked.program.is_empty() && asked.programs.is_empty() {
+                MOST_INSTRUCTIONS
+            } else {
+                u64::MAX
+            },
+            is_endless: AtomicBool::new(false),
+        };
         // On a machine on which the program never ends, neither would the hunt.
         let observer = Timely {
             observer: &quiet,
@@ -326,6 +290,9 @@ impl Hunters<'_> {
             match attempt(&request, &observer) {
                 Ok(seen) => return Ok(Some((request, seen))),
                 Err(Stopped::Refused) => {}
+                Err(Stopped::Interrupted) if quiet.is_endless.load(Ordering::Relaxed) => {
+                    return Ok(Some((request, Seen::given_up())));
+                }
                 Err(Stopped::Interrupted) => return Ok(None),
                 Err(Stopped::Error(error)) => return Err(error),
             }

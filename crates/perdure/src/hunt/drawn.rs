@@ -5,10 +5,71 @@
 use perdure_designs::{Epochs, Facts};
 use perdure_hardware::random::Random;
 
-use super::{
-    CACHES, CUTS, GENERATIONS, MACHINES, OUTPUT_EVERY, REGIONS_KIB, STEPS, caches, one_of,
-};
+use super::CUTS;
 use crate::request::{Request, Resume, Schedule};
+
+/// A key with values to choose from; one of them is drawn as often as the key's default.
+pub(crate) type Choice = (&'static str, &'static [&'static str]);
+
+pub(crate) const MACHINES: &[Choice] = &[
+    ("core.store_buffer_entries", &["1", "32"]),
+    ("nvm.banks", &["1", "3", "64", "256"]),
+    ("nvm.row_bytes", &["64", "256", "4096"]),
+    ("nvm.row_read_ns", &["10", "500"]),
+    ("nvm.row_write_ns", &["10", "4000"]),
+    ("nvm.write_queue_entries", &["1", "2", "8"]),
+    ("nvm.scheduling", &["\"fcfs\"", "\"start-order\""]),
+    ("nvm.home_interleaving", &["\"line\"", "\"row\""]),
+    ("scheduling.lookahead_cycles", &["1", "1000", "20000"]),
+    ("scheduling.slice_cycles", &["5000", "50000"]),
+];
+
+/// Caches beside what the preset has: those that do not fit are refused, and the rest is seldom tiny.
+pub(crate) const CACHES: &[Choice] = &[
+    ("l1i.bytes", &["512", "1KiB", "4KiB"]),
+    ("l1d.bytes", &["512", "1KiB", "2KiB", "4KiB"]),
+    ("l1d.ways", &["1", "2"]),
+    ("l2.bytes", &["1KiB", "2KiB", "4KiB", "16KiB", "32KiB"]),
+    ("l2.ways", &["1", "2", "4"]),
+    (
+        "llc.bytes_per_hart",
+        &["2KiB", "4KiB", "8KiB", "16KiB", "64KiB", "256KiB"],
+    ),
+    ("llc.ways", &["1", "4", "16"]),
+];
+
+/// Bytes of an L1, and how many times as large each level below is at least as what it includes.
+const L1_BYTES: [u64; 4] = [512, 1024, 2048, 4096];
+const LARGER: [u64; 3] = [1, 2, 4];
+const WAYS: [u64; 3] = [1, 2, 4];
+
+const STEPS: [u64; 4] = [1000, 2000, 4000, 8000];
+const REGIONS_KIB: [u64; 5] = [4, 16, 64, 128, 256];
+const OUTPUT_EVERY: [u64; 4] = [100, 300, 1000, 2000];
+/// How often in a row the power is cut, where a cut is resumed; none: as a campaign has it by default.
+const GENERATIONS: [Option<u32>; 5] = [None, None, Some(1), Some(2), Some(5)];
+
+/// Caches of a few lines that fit into one another: what is drawn level by level hardly ever would.
+pub(crate) fn caches(random: &mut Random, sharing_harts: u64) -> Vec<String> {
+    let l1 = [one_of(random, &L1_BYTES), one_of(random, &L1_BYTES)];
+    let included = (l1[0] + l1[1]).next_power_of_two() * sharing_harts;
+    let l2 = included * one_of(random, &LARGER);
+    let llc = l2 / sharing_harts * one_of(random, &LARGER) * one_of(random, &LARGER);
+    let sizes = [
+        ("l1i.bytes", l1[0]),
+        ("l1d.bytes", l1[1]),
+        ("l1d.ways", one_of(random, &WAYS[..2])),
+        ("l2.bytes", l2),
+        ("l2.ways", one_of(random, &WAYS)),
+        ("llc.bytes_per_hart", llc),
+        ("llc.ways", one_of(random, &WAYS)),
+    ];
+    sizes.map(|(key, value)| format!("{key}={value}")).into()
+}
+
+pub(crate) fn one_of<T: Copy>(random: &mut Random, among: &[T]) -> T {
+    among[random.below(among.len() as u64) as usize]
+}
 
 /// What a design says about itself that a machine is drawn by.
 pub(super) struct Drawn {
