@@ -30,7 +30,6 @@ from perdure import (
     guard,
     outputs,
     progress,
-    render,
     terminal,
     toolchain,
     workloads,
@@ -391,7 +390,7 @@ BUILT = Path("out/bench")
 
 def _print(table: RenderableType, document: object, json_file: str | None) -> None:
     """To standard error while standard output carries JSON."""
-    render.write_json(document, json_file)
+    outputs.write_json(document, json_file)
     terminal.tables(json_file).print(table)
 
 

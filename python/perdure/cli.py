@@ -15,14 +15,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, NoReturn, cast
+from typing import Annotated, Any, NamedTuple, NoReturn, cast
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
 import perdure
-from perdure import PerdureError, completion, helping, outputs, streams, values
+from perdure import PerdureError, completion, outputs, streams, values
 from perdure.commands.shared import GUEST_CONTEXT, INTERRUPTED, was_interrupted
 
 RUN, CUT, COMPARE, SHOW = "Run", "Cut the power", "Compare and measure", "Look and prepare"
@@ -33,31 +33,142 @@ SPELLINGS = {"designs": "design"}
 LISTING: dict[str, object] = {"token_normalize_func": str}
 """Of `list`, whose kinds are no options: `designs` is not another spelling there."""
 
+
+class Entry(NamedTuple):
+    """A command: where it stands, and what the help of all of them says, which so loads none."""
+
+    place: str
+    panel: str
+    says: str
+    has_guest: bool = False
+
+
 # In the order of the help; the arguments of commands with a guest are that guest's.
-COMMANDS: Mapping[str, tuple[str, str, bool]] = {
-    "run": ("commands.running:run", RUN, True),
-    "trace": ("commands.tracing:trace", RUN, True),
-    "debug": ("commands.debugging:debug", RUN, True),
-    "replicate": ("commands.running:replicate", RUN, True),
-    "travel": ("travel:app", RUN, False),
-    "replica": ("replication:app", RUN, False),
-    "cut": ("commands.cutting:cut", CUT, True),
-    "replay": ("commands.replaying:replay", CUT, False),
-    "hunt": ("commands.cutting:hunt", CUT, True),
-    "mutants": ("commands.cutting:mutants", CUT, False),
-    "check": ("commands.checking:check", CUT, True),
-    "litmus": ("litmus:litmus", CUT, False),
-    "compare": ("commands.comparing:compare", COMPARE, True),
-    "sweep": ("commands.comparing:sweep", COMPARE, True),
-    "reproduce": ("commands.comparing:reproduce", COMPARE, False),
-    "sensitivity": ("commands.comparing:sensitivity", COMPARE, False),
-    "bench": ("bench:app", COMPARE, False),
-    "list": ("commands.showing:list_", SHOW, False),
-    "config": ("commands.showing:config", SHOW, False),
-    "demo": ("commands.showing:demo", SHOW, False),
-    "sysroot": ("commands.showing:sysroot_", SHOW, False),
-    "man": ("commands.showing:man", SHOW, False),
-    "new-design": ("new_design:new_design", SHOW, False),
+COMMANDS: Mapping[str, Entry] = {
+    "run": Entry(
+        "commands.running:run",
+        RUN,
+        "Run a program; its output and exit status are passed through.",
+        True,
+    ),
+    "trace": Entry(
+        "commands.tracing:trace",
+        RUN,
+        "Run a program and draw what the machine does, for the Perfetto viewer.",
+        True,
+    ),
+    "debug": Entry(
+        "commands.debugging:debug",
+        RUN,
+        "Debug a program with gdb, forward and backward in time, and across power cuts.",
+        True,
+    ),
+    "replicate": Entry(
+        "commands.running:replicate",
+        RUN,
+        "Run a program and copy each epoch that becomes recoverable to a replica.",
+        True,
+    ),
+    "travel": Entry(
+        "travel:app",
+        RUN,
+        "Look at memory as it was at the end of any epoch of a finished run.",
+    ),
+    "replica": Entry(
+        "replication:app",
+        RUN,
+        "Hold the epochs of a machine that runs elsewhere, and go on from any of them.",
+    ),
+    "cut": Entry(
+        "commands.cutting:cut",
+        CUT,
+        "Cut the power, recover from what survived, and judge; exit 1 if a promise was broken.",
+        True,
+    ),
+    "replay": Entry(
+        "commands.replaying:replay",
+        CUT,
+        "Repeat exactly the power cut that a token names, and explain it if it fails.",
+    ),
+    "hunt": Entry(
+        "commands.cutting:hunt",
+        CUT,
+        "Cut machines drawn at random until something fails; exit 1 if anything did.",
+        True,
+    ),
+    "mutants": Entry(
+        "commands.cutting:mutants",
+        CUT,
+        "Plant known bugs; exit 0 only if every one is caught and no clean design accused.",
+    ),
+    "check": Entry(
+        "commands.checking:check",
+        CUT,
+        "Find what a power failure can break in a program; exit 1 if there is such a bug.",
+        True,
+    ),
+    "litmus": Entry(
+        "litmus:litmus",
+        CUT,
+        "Decide litmus tests by their models and run them on the machine.",
+    ),
+    "compare": Entry(
+        "commands.comparing:compare",
+        COMPARE,
+        "Run one program under several designs; exit 1 if its exit status differs between them.",
+        True,
+    ),
+    "sweep": Entry(
+        "commands.comparing:sweep",
+        COMPARE,
+        "Run a program for all designs × values; exit 1 if a point failed.",
+        True,
+    ),
+    "reproduce": Entry(
+        "commands.comparing:reproduce",
+        COMPARE,
+        "Run a paper's experiments and judge its claims; exit 1 if a point failed.",
+    ),
+    "sensitivity": Entry(
+        "commands.comparing:sensitivity",
+        COMPARE,
+        "Vary what a paper leaves open of its machine, a key at a time; exit 1 if a point failed.",
+    ),
+    "bench": Entry(
+        "bench:app",
+        COMPARE,
+        "Measure the simulator itself.",
+    ),
+    "list": Entry(
+        "commands.showing:list_",
+        SHOW,
+        "List designs, machines, workloads, papers with their experiments, planted bugs, or keys.",
+    ),
+    "config": Entry(
+        "commands.showing:config",
+        SHOW,
+        "Print the effective configuration and its hash.",
+    ),
+    "demo": Entry(
+        "commands.showing:demo",
+        SHOW,
+        "Show the whole story: a program, a power cut, and the machine coming back.",
+    ),
+    "sysroot": Entry(
+        "commands.showing:sysroot_",
+        SHOW,
+        "Fill a folder with unmodified Debian riscv64 packages, for --sysroot.",
+    ),
+    "man": Entry(
+        "commands.showing:man",
+        SHOW,
+        "Print the manual page, made from the commands: perdure man | man -l -.",
+    ),
+    "new-design": Entry(
+        "new_design:new_design",
+        SHOW,
+        "Begin a design in a source tree: a module that works, test, page and registration.",
+    ),
 }
 
 
@@ -65,7 +176,7 @@ class Commands(Mapping[str, Any]):
     """The commands by name; the module of one is loaded when it is first asked for."""
 
     def __getitem__(self, name: str) -> Any:
-        return _made(name, *COMMANDS[name])
+        return _made(name, COMMANDS[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(COMMANDS)
@@ -75,27 +186,43 @@ class Commands(Mapping[str, Any]):
 
 
 @cache
-def _made(name: str, place: str, panel: str, has_guest: bool) -> Any:
+def _made(name: str, entry: Entry) -> Any:
     """The command, or the group of commands, that stands at `MODULE:NAME`."""
-    module, _, attribute = place.partition(":")
+    module, _, attribute = entry.place.partition(":")
     found = getattr(import_module(f"perdure.{module}"), attribute)
     holder = typer.Typer(add_completion=False)
     holder.callback()(lambda: None)
     if isinstance(found, typer.Typer):
-        holder.add_typer(found, name=name, rich_help_panel=panel)
+        holder.add_typer(found, name=name, rich_help_panel=entry.panel)
     else:
-        settings = GUEST_CONTEXT if has_guest else LISTING if name == "list" else None
-        holder.command(name, context_settings=settings, rich_help_panel=panel)(found)
-    return helping.whole(values.said(cast(Any, get_command(holder)).commands[name]))
+        settings = GUEST_CONTEXT if entry.has_guest else LISTING if name == "list" else None
+        holder.command(name, context_settings=settings, rich_help_panel=entry.panel)(found)
+    return _helped(values.said(cast(Any, get_command(holder)).commands[name]))
+
+
+def _helped(command: Any) -> Any:
+    """A command, or a group of them, with the help of `perdure.helping`, loaded when asked for."""
+
+    def show(context: Any, _formatter: Any) -> None:
+        from perdure import helping
+
+        helping.show(command, context)
+
+    command.format_help = show
+    for name in () if isinstance(command, Perdure) else getattr(command, "commands", ()):
+        _helped(command.commands[name])
+    return command
 
 
 class Perdure(TyperGroup):
     """The whole command."""
 
+    listing = COMMANDS
+
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands = cast(Any, Commands())
-        cast(Any, self).format_help = lambda context, _formatter: helping.show(self, context)
+        _helped(self)
 
 
 app = typer.Typer(

@@ -1,27 +1,25 @@
 """What power cuts come to, typed.
 
-Always true here: as in `perdure.results`: fields are the keys of the JSON, but for those marked
-`BESIDE`. What was a dictionary in results of old stays one, with typed keys.
+Always true here: as in `perdure.results`: fields are the keys of the JSON, but for those in
+`fields.BESIDE`. What was a dictionary in results of old stays one, with typed keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict
 
 import msgspec
 
 from perdure import cells, frames
 from perdure.explained import Explanation
-from perdure.fields import BESIDE, Bytes, Cycles, Instructions, Json, Seconds, unit
+from perdure.fields import Bytes, Cycles, Instructions, Json, Seconds, unit
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(msgspec.Struct, frozen=True):
     """One quantity over several power cuts; the percentiles are by nearest rank."""
 
     median: int
@@ -34,8 +32,7 @@ InCycles: TypeAlias = Annotated[Spread, unit("cycles")]
 InBytes: TypeAlias = Annotated[Spread, unit("bytes")]
 
 
-@dataclass(frozen=True)
-class CutCost:
+class CutCost(msgspec.Struct, frozen=True):
     """What power cuts cost: the work that is lost, and what recovery takes.
 
     Work is lost from the recovered point to the cut: `lost_instructions` of all harts, and
@@ -92,8 +89,7 @@ class Restart(_EveryRestart, total=False):
     output: str
 
 
-@dataclass(frozen=True)
-class Life:
+class Life(msgspec.Struct, frozen=True):
     """One life of several that power cuts ended: when, and what came back."""
 
     cycle: Cycles
@@ -101,8 +97,7 @@ class Life:
     verdict: str
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class CutResult:
+class CutResult(msgspec.Struct, frozen=True, kw_only=True):
     """One power cut: when (`cycle`), what came back, and whether the design kept its promise.
 
     `recovered_epoch` is the epoch to which memory came back (None where nothing did), `resumed`
@@ -142,7 +137,7 @@ class CutResult:
     explanation: Explanation | None = None
     resumed_output: str | None = None
     resumed_cycles: Cycles | None = None
-    raw: Json = field(metadata=BESIDE)
+    raw: Json
 
     @property
     def verified(self) -> bool:
@@ -173,8 +168,7 @@ class CutResult:
         return cells.html(f"power cut at cycle {self.cycle:,}", cells.of_cut(self))
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class CutReport(frames.Framed):
+class CutReport(frames.Framed, msgspec.Struct, frozen=True, kw_only=True):
     """Power cuts of one program: `cuts` made, of them `verified`, `lost` and `failed`.
 
     Those that `failed` broke a promise; `lost` are those at which something is gone that was not
@@ -212,7 +206,7 @@ class CutReport(frames.Framed):
     after_the_end: Restart | None = None
     interrupted: bool = False
     host: CutHost | None = None
-    raw: Json = field(metadata=BESIDE)
+    raw: Json
 
     @property
     def cost(self) -> CutCost | None:

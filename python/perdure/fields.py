@@ -14,8 +14,8 @@ import msgspec
 
 Json: TypeAlias = Mapping[str, Any]
 
-BESIDE = {"json": False}
-"""Of fields that stand beside the JSON, which does not have them."""
+BESIDE = ("raw", "stdout", "stderr")
+"""Fields of results that stand beside the JSON, which does not have them."""
 
 
 def unit(name: str) -> msgspec.Meta:

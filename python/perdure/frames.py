@@ -6,10 +6,8 @@ does not need) only by who asks for its frames.
 
 from __future__ import annotations
 
-import dataclasses
 import types
 import typing
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +21,14 @@ if TYPE_CHECKING:
 UNIONS = (typing.Union, types.UnionType)
 
 
-class Framed(ABC):
+class Framed:
     """What can be had as a data frame."""
 
-    @abstractmethod
+    __slots__ = ()
+
     def to_frame(self) -> pl.DataFrame:
         """A data frame of polars."""
+        raise NotImplementedError
 
     def to_pandas(self) -> pd.DataFrame:
         """The same as a data frame of pandas, which has to be installed."""
@@ -44,7 +44,7 @@ class Framed(ABC):
 
 
 def of_rows(kind: type, rows: Iterable[Any]) -> pl.DataFrame:
-    """A frame with a row for each object of a dataclass, a column for each field of one value."""
+    """A frame with a row for each object of a class, a column for each field of one value."""
     with extras.need_reports("a data frame"):
         import polars
 
@@ -55,15 +55,13 @@ def of_rows(kind: type, rows: Iterable[Any]) -> pl.DataFrame:
 
 
 def _types(kind: type) -> dict[str, Any]:
-    """What polars calls the types of a dataclass's fields; None for what is no single value."""
+    """What polars calls the types of a class's fields; None for what is no single value."""
     import polars
 
     known = {int: polars.Int64, float: polars.Float64, bool: polars.Boolean, str: polars.String}
-    hints = typing.get_type_hints(kind)
     found = {}
-    for one in dataclasses.fields(kind):
-        hint = hints[one.name]
+    for name, hint in typing.get_type_hints(kind).items():
         parts = typing.get_args(hint) if typing.get_origin(hint) in UNIONS else (hint,)
         single = [part for part in parts if part is not type(None)]
-        found[one.name] = known.get(single[0]) if len(single) == 1 else None
+        found[name] = known.get(single[0]) if len(single) == 1 else None
     return found

@@ -23,14 +23,6 @@ BESIDE = 28
 LONGEST_COMMAND = 14
 
 
-def whole(command: Any) -> Any:
-    """A command, or a group of them, with this help."""
-    command.format_help = lambda context, _formatter: show(command, context)
-    for name in getattr(command, "commands", ()):
-        whole(command.commands[name])
-    return command
-
-
 def show(command: Any, context: Any) -> None:
     """Prints it."""
     console = Console(highlight=False)
@@ -41,8 +33,7 @@ def show(command: Any, context: Any) -> None:
     for title, kind in (("Arguments", "argument"), ("Options", "option")):
         entries = [_entry(one) for one in parts if one.param_type_name == kind]
         _print(console, title, entries, BESIDE)
-    for title, names in _panels(command).items():
-        listed = [(Text(name, "bold cyan"), _first(command.commands[name].help)) for name in names]
+    for title, listed in _panels(command).items():
         _print(console, title, listed, LONGEST_COMMAND)
 
 
@@ -102,18 +93,26 @@ def _default(option: Any) -> str:
     return manual.default(option).replace("  [", " [")
 
 
-def _panels(command: Any) -> dict[str, list[str]]:
-    """The commands of a group, under the heading of each."""
-    found: dict[str, list[str]] = {}
-    for name in getattr(command, "commands", ()):
-        one = command.commands[name]
-        if not one.hidden:
-            heading = getattr(one, "rich_help_panel", None)
-            found.setdefault(heading if isinstance(heading, str) else "Commands", []).append(name)
+def _panels(command: Any) -> dict[str, list[tuple[Text, Text]]]:
+    """The commands of a group with what they do, under the heading of each."""
+    found: dict[str, list[tuple[Text, Text]]] = {}
+    for name, heading, says in _listed(command):
+        found.setdefault(heading, []).append((Text(name, "bold cyan"), Text(says)))
     return found
 
 
-def _first(help_text: str | None) -> Text:
+def _listed(command: Any) -> Iterator[tuple[str, str, str]]:
+    """Each command's name, heading and first paragraph; a group that has a listing loads none."""
+    for name, entry in getattr(command, "listing", {}).items():
+        yield name, entry.panel, entry.says
+    for name in () if hasattr(command, "listing") else getattr(command, "commands", ()):
+        one = command.commands[name]
+        if not one.hidden:
+            heading = getattr(one, "rich_help_panel", None)
+            yield name, heading if isinstance(heading, str) else "Commands", first(one.help)
+
+
+def first(help_text: str | None) -> str:
     """The first paragraph."""
     paragraph = re.split(r"\n\s*\n", (help_text or "").strip())[0]
-    return Text(" ".join(paragraph.split()))
+    return " ".join(paragraph.split())

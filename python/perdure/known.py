@@ -1,13 +1,12 @@
 """What is known before a run, typed: configurations, designs, machines.
 
-Always true here: as in `perdure.results`: fields are the keys of the JSON, but for those marked
-`BESIDE`.
+Always true here: as in `perdure.results`: fields are the keys of the JSON, but for those in
+`fields.BESIDE`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import msgspec
@@ -29,14 +28,13 @@ class Setting(TypedDict):
     decides: str
 
 
-@dataclass(frozen=True, repr=False)
-class Configuration(frames.Framed):
+class Configuration(frames.Framed, msgspec.Struct, frozen=True):
     """The effective configuration: as TOML, with its hash, and value by value with units."""
 
     toml: str
     hash: str
     values: Mapping[str, Setting]
-    raw: Json = field(metadata=BESIDE)
+    raw: Json
 
     @classmethod
     def from_json(cls, result: Json) -> Configuration:
@@ -58,25 +56,27 @@ class Configuration(frames.Framed):
         return cells.preformatted(f"configuration {self.hash}", self.toml)
 
 
-@dataclass(frozen=True)
-class PlantedBug:
+class PlantedBug(msgspec.Struct, frozen=True):
     """A mistake that a design can be made to have, by name."""
 
     name: str
     summary: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Named:
+class Named(msgspec.Struct, frozen=True, kw_only=True):
     """Something that has a name and one line about it."""
 
     name: str
     summary: str
-    raw: Json = field(repr=False, metadata=BESIDE)
+    raw: Json
+
+    def __repr__(self) -> str:
+        names = (one for one in self.__struct_fields__ if one not in BESIDE)
+        said = ", ".join(f"{one}={getattr(self, one)!r}" for one in names)
+        return f"{type(self).__name__}({said})"
 
 
-@dataclass(frozen=True, kw_only=True)
-class KnownDesign(Named):
+class KnownDesign(Named, frozen=True, kw_only=True):
     """A design: what it promises, whose its epochs are, and how one goes on after a cut."""
 
     promise: str
@@ -85,15 +85,13 @@ class KnownDesign(Named):
     planted_bugs: Sequence[PlantedBug] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class KnownMachine(Named):
+class KnownMachine(Named, frozen=True, kw_only=True):
     """A machine that comes with Perdure: its preset is the file at `path`."""
 
     path: str
 
 
-@dataclass(frozen=True, repr=False)
-class Catalogue:
+class Catalogue(msgspec.Struct, frozen=True):
     """The designs and machines that this build knows."""
 
     designs: Sequence[KnownDesign]

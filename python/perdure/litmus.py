@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perdure import PerdureError, _core, render, tables, terminal
+from perdure import PerdureError, _core, outputs, tables, terminal
 from perdure.commands.shared import finish
 from perdure.options import JsonOption, PlantedBugOption
 
@@ -65,7 +65,7 @@ def litmus(
     forbids. Ctrl-C ends it with what is decided so far, and what the cuts until then have left.
     """
     decided = decide(files, cuts=cuts, seed=seed, planted_bug=planted_bug)
-    render.write_json(decided, json_file)
+    outputs.write_json(decided, json_file)
     console = terminal.tables(json_file)
     for test in decided["tests"]:
         console.print(

@@ -8,8 +8,10 @@ beside its place under another name and then renamed; what is no regular file (a
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
+import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -213,3 +215,18 @@ def store(folder: str | PathLike[str], name: str, text: str) -> None:
         write_text(Path(folder) / name, text)
     except OSError as error:
         raise PerdureError(f"cannot write {name} into {shown(folder)}: {error.strerror}") from error
+
+
+def write_json(document: object, file: str | None) -> bool:
+    """Writes a document where --json says; whether that was standard output, which is `-`."""
+    if file is None:
+        return False
+    text = json.dumps(document, indent=2) + "\n"
+    if file == "-":
+        sys.stdout.write(text)
+        return True
+    try:
+        write_text(file, text)
+    except OSError as error:
+        raise PerdureError(f"--json cannot write {shown(file)}: {error.strerror}") from error
+    return False

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-from rich.console import Console
-
 from perdure import api
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from perdure.experiments.cluster import Outcome
     from perdure.sweeps import Watch
 

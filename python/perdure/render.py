@@ -6,19 +6,15 @@ number stands with its unit; nothing is computed that the result does not say.
 
 from __future__ import annotations
 
-import json
 import shlex
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
-from perdure import explanation, outputs, timelines, tokens
-from perdure._core import PerdureError
+from perdure import explanation, tokens
 from perdure.api import (
     Json,
     MutantsReport,
@@ -32,119 +28,6 @@ if TYPE_CHECKING:
     from perdure.experiments.reproduction import Reproduction
     from perdure.experiments.sensitivity import Found as Sensitivity
     from perdure.sweeps import Sweep
-
-FILES_NAMED = 3
-
-
-def write_json(document: object, file: str | None) -> bool:
-    """Writes a document where --json says; whether that was standard output, which is `-`."""
-    if file is None:
-        return False
-    text = json.dumps(document, indent=2) + "\n"
-    if file == "-":
-        sys.stdout.write(text)
-        return True
-    try:
-        outputs.write_text(file, text)
-    except OSError as error:
-        raise PerdureError(
-            f"--json cannot write {outputs.shown(file)}: {error.strerror}"
-        ) from error
-    return False
-
-
-def ending(result: RunResult) -> Iterator[str]:
-    """What there is to say after a run, line by line: fatal signal, remarks, what was refused."""
-    fatal = result.fatal_signal
-    if fatal is not None:
-        yield f"{fatal.signal}: {fatal.cause}"
-        place = f" ({fatal.symbol})" if fatal.symbol else ""
-        # A signal that was sent, or memory that ran out, is no instruction's fault.
-        fetched = "" if fatal.address != fatal.pc else ": no instruction there"
-        blamed = f": {fatal.instruction}" if fatal.instruction else fetched
-        yield f"  pc {fatal.pc}{place}{blamed}"
-        if fatal.address is not None:
-            yield f"  address {fatal.address}"
-    yield from result.remarks
-    if result.unknown_system_calls:
-        calls = ", ".join(
-            f"{call.name} ({call.number})" if call.name else str(call.number)
-            for call in result.unknown_system_calls
-        )
-        yield f"system calls that this kernel does not have, answered with ENOSYS: {calls}"
-    for kind in dict.fromkeys(one.kind for one in result.refused):
-        chosen = [one for one in result.refused if one.kind == kind and not one.expected]
-        names = ", ".join(one.name for one in chosen)
-        if kind == "system call" and chosen:
-            why = "refused on purpose with ENOSYS, from which programs fall back"
-            yield f"system calls {why}: {names}"
-        elif chosen:
-            yield f"{kind}: commands that this kernel does not have, refused: {names}"
-    yield from (
-        *_files(result),
-        *result.lost_pools,
-        *timelines.told(result.trace, result.sim.cycles),
-    )
-    if result.refused_output is not None:
-        yield f"the host refused a file of the guest's: {result.refused_output}"
-    replication = result.raw.get("replication")
-    if replication is not None:
-        held = replication["epoch"]
-        holds = "nothing" if held is None else f"epochs up to {held}"
-        newest = replication["recoverable_epoch"]
-        yield f"replica {replication['to']}: holds {holds}, of {newest} that are recoverable"
-        if replication["trouble"] is not None:
-            yield f"  {replication['trouble']}"
-
-
-def kept(
-    result: RunResult,
-    out: Path | None,
-    files: Path | None,
-    json_file: str | None,
-    write_through: Sequence[str] = (),
-) -> Iterator[str]:
-    """What a run that Ctrl-C ended has left, and where; nothing of a run that came to its end."""
-    if not result.interrupted:
-        return
-    done = f"{result.sim.instructions:,} instructions, at cycle {result.sim.cycles:,}"
-    yield f"interrupted after {done}"
-    places = [] if out is None else [f"{out} (result and configuration)"]
-    if json_file is not None:
-        places.append("standard output (JSON)" if json_file == "-" else json_file)
-    written = sum(file.kept for file in result.files)
-    if written:
-        what = "1 file" if written == 1 else f"{written} files"
-        kept_in = files or (None if out is None else out / "files")
-        folders = [] if kept_in is None else [str(kept_in)]
-        folders += [one.rpartition(":")[0] for one in write_through]
-        places.append(f"{what} of the guest's" + (f" in {' or '.join(folders)}" if folders else ""))
-    snapshots = result.raw.get("snapshots")
-    if snapshots is not None:
-        newest = snapshots["epochs"]["newest"]
-        places.append(f"{snapshots['directory']} (snapshots up to epoch {newest})")
-    places += timelines.kept(result.trace)
-    replica = result.raw.get("replication")
-    if replica is not None and replica["epoch"] is not None:
-        places.append(f"{replica['to']} (replica, epochs up to {replica['epoch']})")
-    if places:
-        yield f"kept, as of then: {', '.join(places)}"
-    else:
-        yield "nothing of it is kept; --out DIR keeps what is known then, and the guest's files"
-
-
-def _files(result: RunResult) -> Iterator[str]:
-    """Which files the guest wrote that are gone now, and how to keep them."""
-    lost = [file.path for file in result.files if not file.kept]
-    if not lost:
-        return
-    named = [path.removeprefix("/work/") for path in lost[:FILES_NAMED]]
-    more = ", …" if len(lost) > FILES_NAMED else ""
-    what = "1 file" if len(lost) == 1 else f"{len(lost)} files"
-    verb = "is" if len(lost) == 1 else "are"
-    them = "it" if len(lost) == 1 else "them"
-    names = ", ".join(name if name.isprintable() else ascii(name) for name in named)
-    yield (f"{what} written by the guest {verb} not kept: {names}{more}; --files DIR keeps {them}")
 
 
 def run(result: RunResult) -> Sheet:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from perdure import _core, capture, notebook, outputs, progress, render, requests, terminal
+from perdure import _core, capture, endings, notebook, outputs, progress, requests, terminal
 from perdure.api import Path, Progress, RunResult
 from perdure.options import EpochOption, FilesOption, JsonOption, WriteThroughOption
 
@@ -210,7 +210,7 @@ def resume(
             report=show,
         )
     terminal.tell([f"resumed at the end of epoch {result.raw['restored_epoch']}"])
-    render.write_json(result.raw, json_file)
-    left = render.kept(result, out, files, json_file, write_through or ())
-    terminal.tell([*render.ending(result), *left])
+    outputs.write_json(result.raw, json_file)
+    left = endings.kept(result, out, files, json_file, write_through or ())
+    terminal.tell([*endings.ending(result), *left])
     raise typer.Exit(INTERRUPTED if result.interrupted else result.exit_code or 0)

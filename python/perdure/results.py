@@ -1,29 +1,27 @@
 """What a run and a hunt for planted bugs come to, typed.
 
 Always true here: the fields of a class are the keys of its JSON, with names and units, but for
-those marked `BESIDE`, which the JSON does not have; `raw` keeps the whole of it. `docs/schemas` is
-made of these classes (`perdure.schemas`).
+those in `fields.BESIDE`, which the JSON does not have; `raw` keeps the whole of it. `docs/schemas`
+is made of these classes (`perdure.schemas`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from perdure import cells, frames
 from perdure.cut_results import CutCost
-from perdure.fields import BESIDE, Bytes, Cycles, Instructions, Json, Mips, Seconds, units
+from perdure.fields import Bytes, Cycles, Instructions, Json, Mips, Seconds, units
 from perdure.timelines import TraceReport
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-@dataclass(frozen=True)
-class Statistic:
+class Statistic(msgspec.Struct, frozen=True):
     """One counter of a run."""
 
     value: int | float
@@ -34,8 +32,7 @@ class Statistic:
 Statistics: TypeAlias = Mapping[str, Statistic]
 
 
-@dataclass(frozen=True)
-class Simulated:
+class Simulated(msgspec.Struct, frozen=True):
     """What the simulated machine did: `instructions` retired, on all `harts`, in `cycles`.
 
     `harts_used` are those of the harts that have retired any.
@@ -52,16 +49,14 @@ class Simulated:
     harts_used: int | None = None
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(msgspec.Struct, frozen=True):
     """What the simulation cost: wall-clock `seconds`, and million instructions a second."""
 
     seconds: Seconds
     mips: Mips
 
 
-@dataclass(frozen=True)
-class WrittenBytes:
+class WrittenBytes(msgspec.Struct, frozen=True):
     """Bytes written to the NVM media, by what they were for. `total` is the sum of the others."""
 
     data: Bytes
@@ -71,16 +66,14 @@ class WrittenBytes:
     total: Bytes
 
 
-@dataclass(frozen=True)
-class Nvm:
+class Nvm(msgspec.Struct, frozen=True):
     """Traffic of the NVM media, in bytes."""
 
     written_bytes: WrittenBytes
     read_bytes: Bytes
 
 
-@dataclass(frozen=True)
-class MemoryModule:
+class MemoryModule(msgspec.Struct, frozen=True):
     """One of several memory modules: what it is, what it keeps, and what it has done."""
 
     name: str
@@ -89,8 +82,7 @@ class MemoryModule:
     statistics: Statistics
 
 
-@dataclass(frozen=True)
-class FatalSignal:
+class FatalSignal(msgspec.Struct, frozen=True):
     """The signal that ended a program: by which instruction, at which `pc`, for what `cause`.
 
     Addresses are in hexadecimal. `symbol` is the function; `address` is what was accessed, and
@@ -105,16 +97,14 @@ class FatalSignal:
     instruction: str | None = None
 
 
-@dataclass(frozen=True)
-class SystemCall:
+class SystemCall(msgspec.Struct, frozen=True):
     """A system call's number, and its name where it has one."""
 
     number: int
     name: str | None = None
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Something that a program asked for and the kernel refuses on purpose.
 
     `kind` is `system call` (answered with ENOSYS), or the call whose command it is; `expected`
@@ -127,16 +117,14 @@ class Refusal:
     expected: bool
 
 
-@dataclass(frozen=True)
-class RegionProgram:
+class RegionProgram(msgspec.Struct, frozen=True):
     """One program in the measured region: `cycles` until it had retired its share of it."""
 
     cycles: Cycles
     instructions: Instructions
 
 
-@dataclass(frozen=True)
-class Region:
+class Region(msgspec.Struct, frozen=True):
     """The measured part of a run.
 
     `statistics` are differences over the region; `programs` stand in the order of the request;
@@ -153,8 +141,7 @@ class Region:
     whole_phase: bool = False
 
 
-@dataclass(frozen=True)
-class WrittenFile:
+class WrittenFile(msgspec.Struct, frozen=True):
     """A file that the guest wrote: its guest path, and whether the host has it now."""
 
     path: str
@@ -162,8 +149,7 @@ class WrittenFile:
     kept: bool
 
 
-@dataclass(frozen=True)
-class ProgramReport:
+class ProgramReport(msgspec.Struct, frozen=True):
     """One of the programs that ran together: `runs` finished, `exit_code` of the first of them."""
 
     arguments: Sequence[str]
@@ -173,16 +159,14 @@ class ProgramReport:
     program: str | None = None
 
 
-@dataclass(frozen=True)
-class Pool:
+class Pool(msgspec.Struct, frozen=True):
     """A pool that survived: the name of its file, and its size."""
 
     name: str
     size: Bytes
 
 
-@dataclass(frozen=True)
-class Pools:
+class Pools(msgspec.Struct, frozen=True):
     """The pools after a run: those that survived, and names of those that are not as they were.
 
     `not_synchronised` were changed after the last table of them was written.
@@ -192,8 +176,7 @@ class Pools:
     not_synchronised: Sequence[str] | None = None
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(msgspec.Struct, frozen=True):
     """The run so far, at one moment: everything since its start."""
 
     cycle: Cycles
@@ -207,8 +190,7 @@ class Sample:
     nvm_written_bytes_context: Bytes = 0
 
 
-@dataclass(frozen=True)
-class Replication:
+class Replication(msgspec.Struct, frozen=True):
     """How far a replica is: the newest `epoch` that it holds, and why it lacks something, if so."""
 
     to: str
@@ -220,16 +202,14 @@ class Replication:
     trouble: str | None
 
 
-@dataclass(frozen=True)
-class EpochRange:
+class EpochRange(msgspec.Struct, frozen=True):
     """The epochs of a snapshot store."""
 
     oldest: int
     newest: int
 
 
-@dataclass(frozen=True)
-class StoreSizes:
+class StoreSizes(msgspec.Struct, frozen=True):
     """What a snapshot store takes, beside what the design wrote in the run (`nvm_written`)."""
 
     nvm_written: Bytes
@@ -238,8 +218,7 @@ class StoreSizes:
     files: Bytes
 
 
-@dataclass(frozen=True)
-class KeptSnapshots:
+class KeptSnapshots(msgspec.Struct, frozen=True):
     """The snapshot store that a run has left."""
 
     directory: str
@@ -247,8 +226,7 @@ class KeptSnapshots:
     sizes: StoreSizes
 
 
-@dataclass(frozen=True)
-class OutputPlace:
+class OutputPlace(msgspec.Struct, frozen=True):
     """Where in a stream of a resumed program its output here begins."""
 
     program: int
@@ -256,8 +234,7 @@ class OutputPlace:
     offset: Bytes
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class RunResult(frames.Framed):
+class RunResult(frames.Framed, msgspec.Struct, frozen=True, kw_only=True):
     """One program, or several at once, run on one machine under one design.
 
     `exit_code` is the program's exit status, 128 + signal where a signal ended it, or None where
@@ -283,8 +260,8 @@ class RunResult(frames.Framed):
     host: Host
     nvm: Nvm
     statistics: Statistics
-    stdout: str = field(default="", metadata=BESIDE)
-    stderr: str = field(default="", metadata=BESIDE)
+    stdout: str = ""
+    stderr: str = ""
     output: str = ""
     fatal_signal: FatalSignal | None = None
     remarks: Sequence[str] = ()
@@ -305,7 +282,7 @@ class RunResult(frames.Framed):
     restored_epoch: int | None = None
     output_from: Sequence[OutputPlace] = ()
     interrupted: bool = False
-    raw: Json = field(metadata=BESIDE)
+    raw: Json
 
     @property
     def lost_pools(self) -> Sequence[str]:
@@ -330,7 +307,7 @@ class RunResult(frames.Framed):
         told = units(Simulated)
         simulated = {
             f"sim.{name}": Statistic(value, told.get(name, ""), "the whole run")
-            for name, value in vars(self.sim).items()
+            for name, value in msgspec.structs.asdict(self.sim).items()
             if value is not None
         }
         everything = {**simulated, **self.statistics}
@@ -353,8 +330,7 @@ class RunResult(frames.Framed):
         return cells.html(cells.title(self), cells.of_run(self), cells.statistics(self))
 
 
-@dataclass(frozen=True)
-class BugReport:
+class BugReport(msgspec.Struct, frozen=True):
     """One planted bug: whether verification caught it, by what and where, after how many cuts."""
 
     name: str
@@ -366,8 +342,7 @@ class BugReport:
     place: str | None = None
 
 
-@dataclass(frozen=True)
-class Clean:
+class Clean(msgspec.Struct, frozen=True):
     """The design without a bug: of how many `cuts` it was accused at some (`false_alarms`)."""
 
     cuts: int
@@ -375,8 +350,7 @@ class Clean:
     token: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class MutantsReport(frames.Framed):
+class MutantsReport(frames.Framed, msgspec.Struct, frozen=True, kw_only=True):
     """A design's planted bugs, and the design without any of them for comparison.
 
     `unnoticeable` are losses of saved state that nobody can notice, with the reasons.
@@ -385,9 +359,9 @@ class MutantsReport(frames.Framed):
     design: str
     mutants: Sequence[BugReport]
     clean: Clean
-    unnoticeable: Mapping[str, str] = field(default_factory=dict)
+    unnoticeable: Mapping[str, str] = {}
     interrupted: bool = False
-    raw: Json = field(metadata=BESIDE)
+    raw: Json
 
     @property
     def clean_cuts(self) -> int:

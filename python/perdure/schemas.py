@@ -6,7 +6,6 @@ one (`unit`); those in `docs/schemas` are open: a result of a newer build may ha
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import json
 import sys
@@ -18,6 +17,7 @@ import msgspec
 
 from perdure import answers, bench_results, check_results, cut_results, known, outputs, results
 from perdure._core import PerdureError
+from perdure.fields import BESIDE
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -82,12 +82,10 @@ def schema(kind: str, *, closed: bool = False) -> Schema:
 
 def _beside(name: str) -> Iterator[str]:
     """Fields of the class of that name which its JSON does not have."""
-    for module in (results, cut_results, known):
-        owner = getattr(module, name, None)
-        if owner is not None and dataclasses.is_dataclass(owner):
-            for one in dataclasses.fields(owner):
-                if not one.metadata.get("json", True):
-                    yield one.name
+    owners = (getattr(module, name, None) for module in (results, cut_results, known))
+    for owner in owners:
+        if isinstance(owner, type) and issubclass(owner, msgspec.Struct):
+            yield from (one for one in BESIDE if one in owner.__struct_fields__)
             return
 
 

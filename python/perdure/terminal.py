@@ -3,38 +3,34 @@
 Always true here: on a terminal, lines are as long as it is wide; elsewhere, as in a pipe or a file,
 they are as long as they need to be, unless COLUMNS says how wide they may be. A word that is longer
 than a line, as a path may be, is not cut off: the terminal breaks it, and it can be copied whole.
+What draws tables (`perdure.consoles`) is loaded when somebody draws.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO, Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING
 
 from perdure import capture
-from perdure.tables import UNLIMITED
 
-
-class Whole(Console):
-    """Prints lines as they are."""
-
-    def print(self, *objects: Any, crop: bool = False, **given: Any) -> None:
-        """Without cutting off what is longer than a line."""
-        super().print(*objects, crop=crop, **given)
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def output() -> Console:
     """Standard output."""
-    return Whole(width=_width(sys.stdout))
+    from perdure import consoles
+
+    return consoles.output()
 
 
 def errors() -> Console:
     """Standard error: what is no result."""
-    return Whole(stderr=True, width=_width(sys.stderr))
+    from perdure import consoles
+
+    return consoles.errors()
 
 
 def tables(json_file: str | None) -> Console:
@@ -56,8 +52,3 @@ def tell(lines: Iterable[str]) -> None:
     """Remarks of this command itself, on standard error."""
     for line in lines:
         print(f"perdure: {line}", file=sys.stderr)
-
-
-def _width(stream: IO[str]) -> int | None:
-    """None: what rich finds, on a terminal or in COLUMNS."""
-    return None if stream.isatty() or os.environ.get("COLUMNS", "").isdigit() else UNLIMITED

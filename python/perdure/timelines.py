@@ -13,6 +13,8 @@ from os import PathLike
 from pathlib import Path as HostPath
 from typing import Any, TypeAlias
 
+import msgspec
+
 from perdure import persist_order
 from perdure.fields import Bytes, Cycles, Instructions
 
@@ -91,16 +93,14 @@ def finished(asked: Timeline | Path | None, result: dict[str, Any]) -> dict[str,
     return result
 
 
-@dataclass(frozen=True)
-class SampledWindows:
+class SampledWindows(msgspec.Struct, frozen=True):
     """Which windows a trace has: of so many cycles, one in so many."""
 
     one_in: int
     window_cycles: Cycles
 
 
-@dataclass(frozen=True)
-class TraceTrack:
+class TraceTrack(msgspec.Struct, frozen=True):
     """A track of a trace: of which part of the machine, and how many `events` it has."""
 
     part: str
@@ -108,8 +108,7 @@ class TraceTrack:
     events: int
 
 
-@dataclass(frozen=True)
-class PersistOrderReport:
+class PersistOrderReport(msgspec.Struct, frozen=True):
     """The persist order of a run: `left_out` are rows that came when the file was full."""
 
     file: str
@@ -119,8 +118,7 @@ class PersistOrderReport:
     bytes: Bytes = 0
 
 
-@dataclass(frozen=True)
-class ChampSimReport:
+class ChampSimReport(msgspec.Struct, frozen=True):
     """A hart's instructions for ChampSim, with how many `branches` there are of each kind."""
 
     file: str
@@ -132,8 +130,7 @@ class ChampSimReport:
     left_out: int
 
 
-@dataclass(frozen=True)
-class TraceReport:
+class TraceReport(msgspec.Struct, frozen=True):
     """The trace that a run has left.
 
     `left_out` are events that came when the file was full, which it was from `full_at_cycle` on;

@@ -14,7 +14,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 
-from perdure import render, terminal
+from perdure import outputs, terminal
 from perdure.api import Json
 from perdure.options import EpochOption, JsonOption
 from perdure.snapshots import Snapshots, open_snapshots
@@ -68,7 +68,7 @@ def travel(
 def epochs(context: typer.Context, json_file: JsonOption = None) -> None:
     """List the epochs that can be read."""
     answer = _opened(context).describe()
-    if render.write_json(answer, json_file):
+    if outputs.write_json(answer, json_file):
         return
     manifest = answer["manifest"]
     held = manifest["epochs"]
@@ -101,7 +101,7 @@ def read(
 ) -> None:
     """Show what a place held at the end of an epoch."""
     reading = _opened(context).read(where, epoch, type=type_, count=count, process=process)
-    if render.write_json(reading.raw, json_file):
+    if outputs.write_json(reading.raw, json_file):
         return
     for value in reading.raw["values"]:
         print(value)
@@ -131,7 +131,7 @@ def history(
     answer = _opened(context).ask("history", what=where, type=type_, count=count, process=process)
     if changes:
         answer["versions"] = [version for version in answer["versions"] if version["changed"]]
-    if render.write_json(answer, json_file):
+    if outputs.write_json(answer, json_file):
         return
     made = _table("epoch", "hart", f"{_place(answer)}, {answer['type']}")
     for version in answer["versions"]:
@@ -155,7 +155,7 @@ def diff(
 ) -> None:
     """Show what differs between the ends of two epochs, by symbol and by line."""
     answer = _opened(context).diff(old, new, process=process)
-    if render.write_json(answer, json_file):
+    if outputs.write_json(answer, json_file):
         return
     for one in answer["processes"]:
         title = f"process {one['process']} ({one['executable']})"
@@ -199,7 +199,7 @@ def dump(
 ) -> None:
     """Write an ELF core file of the program at the end of an epoch, for gdb."""
     answer = _opened(context).dump(file, epoch, process=process)
-    if render.write_json(answer, json_file):
+    if outputs.write_json(answer, json_file):
         return
     print(
         f"{file}: process {answer['process']} ({answer['executable']}) at the end of epoch "

@@ -7,7 +7,6 @@ spelled nearly so, the nearest; a number that is taken is one that the core can 
 from __future__ import annotations
 
 import copy
-import difflib
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -22,7 +21,9 @@ UNKNOWN = re.compile(r"configuration: unknown variant `(.*)`, expected (?:one of
 
 def nearest(given: str, known: Iterable[str], quote: str = "'") -> str:
     """The end of a message: which of the known words is spelled nearly so, if one is."""
-    near = difflib.get_close_matches(given, list(known), 1)
+    from difflib import get_close_matches
+
+    near = get_close_matches(given, list(known), 1)
     return f"; the nearest is {quote}{near[0]}{quote}" if near else ""
 
 

@@ -81,7 +81,8 @@ def test_a_command_loads_nothing_large(words):
 
 def test_a_run_does_not_load_the_other_commands():
     modules = loaded(RUN, COMMAND, words=("run", "true"))
-    assert "perdure.commands.running" in modules and "rich.console" in modules
+    assert "perdure.commands.running" in modules
+    assert not {one for one in modules if one.partition(".")[0] == "rich"} - loaded(TYPER)
     others = {
         "commands.comparing",
         "commands.cutting",
@@ -91,6 +92,14 @@ def test_a_run_does_not_load_the_other_commands():
         "travel",
     }
     assert not of_perdure(modules) & {f"perdure.{one}" for one in others | {"answers", "sweeps"}}
+
+
+def test_the_help_of_all_commands_loads_none():
+    modules = loaded(RUN, COMMAND, words=("--help",))
+    assert "perdure.helping" in modules
+    assert not {one for one in modules if one.startswith("perdure.commands.")} - {
+        "perdure.commands.shared"
+    }
 
 
 def test_what_is_loaded_later_is_all_there():
@@ -103,9 +112,10 @@ def test_what_is_loaded_later_is_all_there():
 
 
 def test_every_command_is_where_its_table_says():
-    from perdure import cli
+    from perdure import cli, helping
 
     commands = cli.Commands()
     assert list(commands) == list(cli.COMMANDS)
     for name, command in commands.items():
-        assert command.name == name and command.help
+        assert command.name == name
+        assert helping.first(command.help) == cli.COMMANDS[name].says

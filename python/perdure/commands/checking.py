@@ -19,8 +19,8 @@ from perdure import (
     check_reports,
     check_watch,
     checking,
+    outputs,
     progress,
-    render,
     terminal,
     tokens,
 )
@@ -206,7 +206,7 @@ class Asked:
         new = {bug["id"] for bug in report["bugs"]} - self.reports.known()
         # Files are there when somebody reads that they are, and where nobody reads on.
         self.reports.write(report, new)
-        render.write_json(report, self.json_file)
+        outputs.write_json(report, self.json_file)
         if before is not None:
             told(check_watch.difference(before, report), self.json_file)
         told(check_reports.lines(report, new), self.json_file)
@@ -303,7 +303,7 @@ def check(
     )
     if state is not None:
         once = checking.again(subject, state)
-        render.write_json(once, json_file)
+        outputs.write_json(once, json_file)
         told(check_reports.lines_again(once), json_file)
         finish(int(once["wrong"] is not None))
     asked = Asked(subject, nested, bounds.limits(), cuts, reports, json_file)

@@ -104,7 +104,7 @@ def compare(
         outputs.store(out, "result.json", json.dumps(document, indent=2))
         paths = figures.save(figures.cost(results, Path(program[0]).name), out / "compare")
         say("figure: " + " and ".join(map(str, paths)))
-    render.write_json(document, json_file)
+    outputs.write_json(document, json_file)
     terminal.tables(json_file).print(render.compare(results), crop=False)
     differ = len({result.exit_code for result in results}) > 1
     finish(int(differ), results[-1].interrupted)
@@ -159,7 +159,7 @@ def sweep(
             watch=watch,
             say=say,
         )
-    render.write_json(
+    outputs.write_json(
         {"points": done.data.to_dicts(), "failures": done.failures.to_dicts()}, json_file
     )
     terminal.tables(json_file).print(render.sweep(done), crop=False)
@@ -215,7 +215,7 @@ def reproduce(
             watch=watch,
             say=say,
         )
-    render.write_json(done.results, json_file)
+    outputs.write_json(done.results, json_file)
     terminal.tables(json_file).print(render.reproduction(done), crop=False)
     say(f"report: {done.report}")
     finish(int(len(done.failures) > 0), done.interrupted)
@@ -251,7 +251,7 @@ def sensitivity(
             watch=watch,
             say=say,
         )
-    render.write_json(done.table, json_file)
+    outputs.write_json(done.table, json_file)
     terminal.tables(json_file).print(render.sensitivity(done), crop=False)
     finish(int(len(done.failures) > 0), done.interrupted)
 

@@ -17,6 +17,7 @@ from perdure import (
     completion,
     explanation_page,
     hunting,
+    outputs,
     progress,
     render,
     streams,
@@ -207,7 +208,7 @@ def _write_mutants(
 ) -> None:
     """Writes what is known of planted bugs, of one design or of all that are finished."""
     raw = [report.raw for report in found]
-    render.write_json(raw[0] if design is not None else {"designs": raw}, json_file)
+    outputs.write_json(raw[0] if design is not None else {"designs": raw}, json_file)
 
 
 @grouped
@@ -269,7 +270,7 @@ def hunt(
         found["explanation"] = made or found["explanation"]
     tokens.remember([found["token"] if found else None])
     replaying.write(explained, lambda: explanation_page.of_hunt(report, preset), found)
-    render.write_json(report, json_file)
+    outputs.write_json(report, json_file)
     terminal.tables(json_file).print(render.hunt(report), crop=False)
     finish(int(report["found"] is not None), report["interrupted"])
 

@@ -21,7 +21,6 @@ from perdure import (
     explanation_page,
     outputs,
     progress,
-    render,
     reports,
     terminal,
     tokens,
@@ -136,7 +135,7 @@ def replay(
 def _recover_again(token: str, json_file: str | None) -> NoReturn:
     """Lets recovery run on the state of a check's bug once more; status 1 if it goes wrong."""
     once = checking.replay(token)
-    render.write_json(once, json_file)
+    outputs.write_json(once, json_file)
     shared.told(check_reports.lines_again(once), json_file)
     shared.finish(int(once["wrong"] is not None))
 
@@ -197,7 +196,7 @@ def finish(
     bad = next((one for one in report.results if not one.verified), None)
     failure = None if bad is None else bad.raw
     write(explained, lambda: explanation_page.of_report(report.raw), failure)
-    render.write_json(report.raw, json_file)
+    outputs.write_json(report.raw, json_file)
     terminal.tables(json_file).print(reports.cut(report), crop=False)
     shared.finish(int(report.failed > 0), report.interrupted)
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from perdure import PerdureError, outputs, progress, render, replication, reports, terminal
+from perdure import PerdureError, endings, outputs, progress, replication, terminal
 from perdure.api import RunResult
 from perdure.commands.shared import Program, finish, machine_of, programs
 from perdure.options import (
@@ -51,7 +51,7 @@ class Kept:
     def told(self, result: RunResult, json_file: str | None) -> Iterator[str]:
         """What a run that Ctrl-C ended has left, and where."""
         through = self.write_through or ()
-        yield from render.kept(result, self.out, self.files, json_file, through)
+        yield from endings.kept(result, self.out, self.files, json_file, through)
 
 
 @dataclass(frozen=True)
@@ -154,12 +154,16 @@ def run(
             passthrough=True,
             progress=show,
         )
-    render.write_json(result.raw, json_file)
+    outputs.write_json(result.raw, json_file)
     if verbose:
+        from perdure import render
+
         terminal.errors().print(render.run(result), render.statistics(result))
     if result.cut_cost is not None:
+        from perdure import reports
+
         terminal.errors().print(reports.cut_costs({result.design: result.cut_cost}))
-    terminal.tell([*render.ending(result), *kept.told(result, json_file)])
+    terminal.tell([*endings.ending(result), *kept.told(result, json_file)])
     finish(result.exit_code or 0, result.interrupted)
 
 
@@ -208,7 +212,7 @@ def replicate(
             raise PerdureError("--from sends what a replica holds: it takes no program")
         with progress.bar(terminal.errors(), "copying epochs") as show:
             answer = replication.replicate(source, to, secret_file=secret_file, report=show)
-        render.write_json(answer, json_file)
+        outputs.write_json(answer, json_file)
         sent = answer["epochs_sent"]
         terminal.tell([f"replica {to}: {sent} epochs sent, up to {answer['epoch']}"])
         finish(0)
@@ -228,7 +232,7 @@ def replicate(
             passthrough=True,
             progress=show,
         )
-    render.write_json(result.raw, json_file)
-    terminal.tell([*render.ending(result), *kept.told(result, json_file)])
+    outputs.write_json(result.raw, json_file)
+    terminal.tell([*endings.ending(result), *kept.told(result, json_file)])
     lacking = result.raw["replication"]["trouble"] is not None
     finish(2 if lacking else result.exit_code or 0, result.interrupted)

@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn, TypedDict
 
 import typer
 
-from perdure import PerdureError, api, tables, terminal
+from perdure import PerdureError, api, terminal
 from perdure.options import DEFAULT_ENGINE, Engine, Guest
 
 INTERRUPTED = 130
@@ -53,6 +53,8 @@ def names(values: Sequence[str] | None, default: str, option: str, example: str)
 
 def told(lines: Iterable[tuple[str, str]], json_file: str | None) -> None:
     """Prints lines for a person, each in its style."""
+    from perdure import tables
+
     console = terminal.tables(json_file)
     for text, style in lines:
         console.print(tables.line(text, style), highlight=False)

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.syntax import Syntax
 
-from perdure import api, listing, manual, outputs, render, terminal
+from perdure import api, listing, manual, outputs, terminal
 from perdure.commands.shared import finish, names, say
 from perdure.options import DesignOption, HartsOption, JsonOption, MachineOption, SetOption
 
@@ -33,7 +33,7 @@ def list_(
     """List designs, machines, workloads, papers with their experiments, planted bugs, or keys."""
     kinds = list(listing.KINDS) if what is None else [what.value]
     found = {kind: listing.KINDS[kind].rows() for kind in kinds}
-    render.write_json(found, json_file)
+    outputs.write_json(found, json_file)
     console = terminal.tables(json_file)
     console.print(
         listing.overview(found) if what is None else listing.shown(what.value, found[what.value])
@@ -50,7 +50,7 @@ def config(
     """Print the effective configuration and its hash."""
     chosen = api.Machine(machine=machine, design=design, set=set_ or (), harts=harts)
     effective = chosen.configuration()
-    render.write_json(effective.raw, json_file)
+    outputs.write_json(effective.raw, json_file)
     if json_file != "-":
         # The plain text can be saved and used as --machine.
         text = f"# configuration {effective.hash}\n{effective.toml.rstrip()}\n"

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from perdure import outputs, progress, render, terminal, timelines
+from perdure import endings, outputs, progress, terminal, timelines
 from perdure.commands.running import Watched
 from perdure.commands.shared import Program, finish, machine_of, names, programs
 from perdure.options import (
@@ -176,7 +176,7 @@ def trace(
             passthrough=True,
             progress=show,
         )
-    render.write_json(result.raw, json_file)
-    left = render.kept(result, None, files, json_file, write_through or ())
-    terminal.tell([*render.ending(result), *left])
+    outputs.write_json(result.raw, json_file)
+    left = endings.kept(result, None, files, json_file, write_through or ())
+    terminal.tell([*endings.ending(result), *left])
     finish(result.exit_code or 0, result.interrupted)
