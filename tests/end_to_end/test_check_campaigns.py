@@ -235,3 +235,11 @@ def test_orders_of_threads_depend_on_no_host_threads_and_on_no_interruption(
         explored.append(part["points"]["explored"])
     assert 0 < explored[0] < explored[1] < whole["points"]["explored"]
     assert orders(command, *kept, "--jobs", "2") == whole
+
+
+def test_a_token_repeats_the_order_of_threads_that_a_seed_gave(command: Command) -> None:
+    report = orders(command, "--seed", "3")
+    assert report["seed"] == 3
+    tokens = [bug["token"] for bug in report["bugs"]]
+    assert len(tokens) > 1
+    assert [command("replay", token).status for token in tokens] == [1] * len(tokens)

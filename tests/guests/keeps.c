@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <mqueue.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -818,6 +819,75 @@ static void check_memory(void)
     SAME(opened == 1);
 }
 
+/* Datagrams that wait, of which somebody wants to know how they came. */
+static int informed, informer;
+static struct timespec sent_after, sent_before;
+
+static void set_datagrams(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t length = sizeof address;
+    int on = 1, hops = 9, service = 0x20;
+    MUST(informed = socket(AF_INET, SOCK_DGRAM, 0));
+    MUST(bind(informed, (struct sockaddr *)&address, length));
+    MUST(getsockname(informed, (struct sockaddr *)&address, &length));
+    MUST(informer = socket(AF_INET, SOCK_DGRAM, 0));
+    address.sin_addr.s_addr = htonl(0x7f000001);
+    MUST(sendto(informer, "early", 5, 0, (struct sockaddr *)&address, length));
+    MUST(setsockopt(informed, SOL_IP, IP_PKTINFO, &on, sizeof on));
+    MUST(setsockopt(informed, SOL_IP, IP_RECVTTL, &on, sizeof on));
+    MUST(setsockopt(informed, SOL_IP, IP_RECVTOS, &on, sizeof on));
+    MUST(setsockopt(informed, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on));
+    MUST(setsockopt(informer, SOL_IP, IP_TTL, &hops, sizeof hops));
+    MUST(setsockopt(informer, SOL_IP, IP_TOS, &service, sizeof service));
+    address.sin_addr.s_addr = htonl(0x7f000007);
+    MUST(clock_gettime(CLOCK_REALTIME, &sent_after));
+    MUST(sendto(informer, "late", 4, 0, (struct sockaddr *)&address, length));
+    MUST(clock_gettime(CLOCK_REALTIME, &sent_before));
+}
+
+static int earlier(const struct timespec *one, const struct timespec *other)
+{
+    return one->tv_sec < other->tv_sec ||
+           (one->tv_sec == other->tv_sec && one->tv_nsec <= other->tv_nsec);
+}
+
+/* What a message says of how it came. */
+static void take_datagram(const char *text, uint32_t to, int interface, int hops, int service)
+{
+    char bytes[16] = {0};
+    _Alignas(8) char space[256];
+    struct iovec room = {bytes, sizeof bytes};
+    struct msghdr message = {.msg_iov = &room, .msg_iovlen = 1, .msg_control = space,
+                             .msg_controllen = sizeof space};
+    MUST(recvmsg(informed, &message, MSG_DONTWAIT));
+    SAME(strcmp(bytes, text) == 0);
+    int told = 0;
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    for (; header != NULL; header = CMSG_NXTHDR(&message, header)) {
+        void *body = CMSG_DATA(header);
+        struct in_pktinfo *info = body;
+        struct timespec *when = body;
+        told++;
+        if (header->cmsg_level == SOL_IP && header->cmsg_type == IP_PKTINFO)
+            SAME(info->ipi_ifindex == interface && ntohl(info->ipi_addr.s_addr) == to);
+        else if (header->cmsg_level == SOL_IP && header->cmsg_type == IP_TTL)
+            SAME(*(int *)body == hops);
+        else if (header->cmsg_level == SOL_IP && header->cmsg_type == IP_TOS)
+            SAME(*(unsigned char *)body == service);
+        else if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SO_TIMESTAMPNS)
+            SAME(interface == 0 || (earlier(&sent_after, when) && earlier(when, &sent_before)));
+    }
+    SAME(told == 4);
+}
+
+static void check_datagrams(void)
+{
+    /* Of what came before anybody asked, the kernel has forgotten by which interface. */
+    take_datagram("early", 0x7f000001, 0, 64, 0);
+    take_datagram("late", 0x7f000007, 1, 9, 0x20);
+}
+
 int main(void)
 {
     set_signals();
@@ -832,11 +902,17 @@ int main(void)
     set_restraints();
     set_timers();
     set_memory();
+    set_datagrams();
     nap(3000);
     printf("everything is there to be kept\n");
     fflush(stdout);
     uint64_t result = work();
-    MUST(result == work() ? 0 : -1);
+    /* So that in many epochs there is output that waits. */
+    for (int round = 0; round < 4; round++) {
+        printf("%d: nothing is asked for yet\n", round);
+        fflush(stdout);
+        MUST(result == work() ? 0 : -1);
+    }
     check_timers();
     check_terminals();
     check_system_v();
@@ -846,6 +922,7 @@ int main(void)
     check_wishes();
     check_restraints();
     check_memory();
+    check_datagrams();
     MUST(close(tell[1]));
     check_undone();
     check_owner_died();

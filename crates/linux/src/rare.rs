@@ -15,6 +15,7 @@ use crate::futex::Departed;
 use crate::jobs::Jobs;
 use crate::machine::{SpaceId, ThreadId};
 use crate::net::Sockets;
+use crate::net::arrivals::Arrivals;
 use crate::owners::Owners;
 use crate::process::ProcessId;
 use crate::queues::Queues;
@@ -63,6 +64,7 @@ pub(crate) struct Rare {
     /// The processes whose children the orphans below them become.
     pub reapers: BTreeSet<ProcessId>,
     pub epoll_turns: Turns,
+    pub arrivals: Arrivals,
 }
 
 impl Rare {
@@ -166,4 +168,5 @@ parts! {
     35 rare.restraints: Restraints,
     36 rare.reapers: BTreeSet<ProcessId>,
     37 rare.epoll_turns: Turns,
+    38 rare.arrivals: Arrivals,
 }

@@ -45,6 +45,10 @@ impl Kernel {
     /// What few programs have is about threads and files that exist.
     fn validate_rare(&self) -> Result<(), &'static str> {
         let rare = &self.rare;
+        let waiting = |id| rare.sockets.get(id).map_or(0, |socket| socket.queue.len());
+        if !rare.arrivals.is_valid(waiting) {
+            return Err("more is known of datagrams than there are");
+        }
         let bound = rare.affinities.keys().chain(rare.restraints.keys());
         let mut threads = (rare.wishes.keys().chain(rare.lock_waits.keys())).chain(bound);
         if !threads.all(|id| self.threads.contains_key(id)) {

@@ -199,6 +199,7 @@ impl Kernel {
         while let Some(message) = self.rare.sockets.pop(id) {
             dropped.extend(message.files);
         }
+        self.rare.arrivals.left(id, 0);
         let Some(socket) = self.rare.sockets.table.remove(id) else {
             return;
         };

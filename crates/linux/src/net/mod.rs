@@ -6,6 +6,7 @@
 //! What a guest can make grow is bounded: the sockets, what each holds, and what all hold together.
 
 pub(crate) mod address;
+pub(crate) mod arrivals;
 pub(crate) mod binding;
 pub(crate) mod connection;
 pub(crate) mod flight;

@@ -22,6 +22,8 @@ pub(crate) const SO_RCVBUF: u32 = 8;
 pub(crate) const SO_REUSEPORT: u32 = 15;
 pub(crate) const SO_PASSCRED: u32 = 16;
 pub(crate) const SO_RCVLOWAT: u32 = 18;
+pub(crate) const SO_TIMESTAMP: u32 = 29;
+pub(crate) const SO_TIMESTAMPNS: u32 = 35;
 pub(crate) const IPV6_V6ONLY: u32 = 26;
 
 /// The largest buffer that may be asked for, before it is doubled.
@@ -41,8 +43,12 @@ enum Rule {
     ReceiveBuffer,
     /// It can be read only.
     Fixed,
+    /// A superuser may set it: not here. Nobody can read it.
+    Privileged,
+    /// As a number, and then it makes no difference: what is read stays as it was.
+    Ignored(i32, i32),
 }
-use Rule::{Fixed, Flag, Number, ReceiveBuffer, SendBuffer};
+use Rule::{Fixed, Flag, Ignored, Number, Privileged, ReceiveBuffer, SendBuffer};
 
 const ANY: Rule = Number(i32::MIN, i32::MAX);
 const NOT_NEGATIVE: Rule = Number(0, i32::MAX);
@@ -60,14 +66,17 @@ const TABLE: &[(u32, u32, i32, Rule)] = &[
     (SOL_IP, 33, 1, Number(-1, 255)), (SOL_IP, 34, 1, Flag),
     // SO_DEBUG, SO_REUSEADDR, SO_DONTROUTE, SO_BROADCAST, SO_SNDBUF, SO_RCVBUF, SO_KEEPALIVE,
     // SO_OOBINLINE, SO_NO_CHECK, SO_PRIORITY, SO_REUSEPORT, SO_PASSCRED, SO_RCVLOWAT, SO_SNDLOWAT,
-    // SO_TIMESTAMP, SO_PASSSEC, SO_MARK, SO_RXQ_OVFL, SO_BUSY_POLL.
+    // SO_TIMESTAMP, SO_SNDBUFFORCE, SO_RCVBUFFORCE, SO_PASSSEC, SO_TIMESTAMPNS, SO_MARK, SO_RXQ_OVFL,
+    // SO_BUSY_POLL.
     (SOL_SOCKET, 1, 0, Fixed), (SOL_SOCKET, SO_REUSEADDR, 0, Flag), (SOL_SOCKET, 5, 0, Flag),
     (SOL_SOCKET, 6, 0, Flag), (SOL_SOCKET, SO_SNDBUF, BUFFER_BYTES_MAX as i32, SendBuffer),
     (SOL_SOCKET, SO_RCVBUF, BUFFER_BYTES_MAX as i32, ReceiveBuffer), (SOL_SOCKET, 9, 0, Flag),
     (SOL_SOCKET, 10, 0, Flag), (SOL_SOCKET, 11, 0, Flag), (SOL_SOCKET, 12, 0, Number(0, 6)),
     (SOL_SOCKET, SO_REUSEPORT, 0, Flag), (SOL_SOCKET, SO_PASSCRED, 0, Flag),
-    (SOL_SOCKET, SO_RCVLOWAT, 1, ANY), (SOL_SOCKET, 19, 1, Fixed), (SOL_SOCKET, 29, 0, Flag),
-    (SOL_SOCKET, 34, 0, Flag), (SOL_SOCKET, 36, 0, Fixed), (SOL_SOCKET, 40, 0, Flag),
+    (SOL_SOCKET, SO_RCVLOWAT, 1, ANY), (SOL_SOCKET, 19, 1, Fixed),
+    (SOL_SOCKET, SO_TIMESTAMP, 0, Flag), (SOL_SOCKET, 32, 0, Privileged),
+    (SOL_SOCKET, 33, 0, Privileged), (SOL_SOCKET, 34, 0, Flag),
+    (SOL_SOCKET, SO_TIMESTAMPNS, 0, Flag), (SOL_SOCKET, 36, 0, Fixed), (SOL_SOCKET, 40, 0, Flag),
     (SOL_SOCKET, 46, 0, Fixed),
     // TCP_NODELAY, TCP_MAXSEG, TCP_CORK, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_SYNCNT,
     // TCP_LINGER2, TCP_DEFER_ACCEPT, TCP_WINDOW_CLAMP, TCP_QUICKACK, TCP_USER_TIMEOUT,
@@ -84,7 +93,7 @@ const TABLE: &[(u32, u32, i32, Rule)] = &[
     // IPV6_RECVERR, IPV6_V6ONLY, IPV6_RECVPKTINFO, IPV6_RECVHOPLIMIT, IPV6_RECVTCLASS,
     // IPV6_TCLASS.
     (SOL_IPV6, 16, 64, Number(-1, 255)), (SOL_IPV6, 18, 1, Number(-1, 255)),
-    (SOL_IPV6, 19, 1, Flag), (SOL_IPV6, 23, 1, Number(0, 5)), (SOL_IPV6, 24, 65536, Fixed),
+    (SOL_IPV6, 19, 1, Flag), (SOL_IPV6, 23, 1, Number(0, 5)), (SOL_IPV6, 24, 65536, Ignored(1280, 65536)),
     (SOL_IPV6, 25, 0, Flag), (SOL_IPV6, IPV6_V6ONLY, 0, Flag), (SOL_IPV6, 49, 0, Flag),
     (SOL_IPV6, 51, 0, Flag), (SOL_IPV6, 66, 0, Flag), (SOL_IPV6, 67, 0, Number(-1, 255)),
 ];
@@ -124,7 +133,8 @@ impl Options {
     /// `getsockopt`.
     pub fn number(&self, level: u32, name: u32, family: Family, kind: Kind) -> Result<i32, Errno> {
         let row = row(level, name).filter(|_| applies(level, name, family, kind));
-        let (default, _) = row.ok_or(Errno::ENOPROTOOPT)?;
+        let readable = row.filter(|(_, rule)| *rule != Privileged);
+        let (default, _) = readable.ok_or(Errno::ENOPROTOOPT)?;
         let set = self.numbers.get(&(level, name)).copied();
         let stream = kind == Kind::Stream && family != Family::Unix;
         Ok(set.unwrap_or(match (level, name) {
@@ -149,13 +159,20 @@ impl Options {
         let kept = match rule {
             Flag => i32::from(value != 0),
             Number(low, high) if (low..=high).contains(&value) => value,
-            Number(..) => return Err(Errno::EINVAL),
+            Ignored(low, high) if value == 0 || (low..=high).contains(&value) => return Ok(()),
+            Number(..) | Ignored(..) => return Err(Errno::EINVAL),
             SendBuffer => (2 * asked).max(SEND_BYTES_MIN as i32),
             ReceiveBuffer => (2 * asked).max(RECEIVE_BYTES_MIN as i32),
+            Privileged => return Err(Errno::EPERM),
             // What a superuser may set: not here.
             Fixed if level == SOL_SOCKET => return Err(Errno::EPERM),
             Fixed => return Err(Errno::ENOPROTOOPT),
         };
+        // Times are told in one form, the one that was asked for last.
+        if level == SOL_SOCKET && [SO_TIMESTAMP, SO_TIMESTAMPNS].contains(&name) {
+            self.numbers
+                .remove(&(level, SO_TIMESTAMP ^ SO_TIMESTAMPNS ^ name));
+        }
         self.numbers.insert((level, name), kept);
         Ok(())
     }
@@ -199,6 +216,30 @@ mod tests {
         assert_eq!(set(SOL_TCP, 4, 0), Err(Errno::EINVAL));
         assert_eq!(set(SOL_SOCKET, 999, 0), Err(Errno::ENOPROTOOPT));
         assert_eq!(set(SOL_UDP, 1, 0), Err(Errno::ENOPROTOOPT));
+        assert_eq!(set(SOL_SOCKET, 32, 65_536), Err(Errno::EPERM));
         assert!(options.is_valid());
+    }
+
+    #[test]
+    fn an_option_without_effect_is_checked_and_not_kept() {
+        let mut options = Options::default();
+        let mut set = |value| options.set(SOL_IPV6, 24, value, Family::Inet6, Kind::Datagram);
+        assert_eq!(
+            [set(1280), set(0), set(1)],
+            [Ok(()), Ok(()), Err(Errno::EINVAL)]
+        );
+        assert_eq!(options.value(SOL_IPV6, 24), 65_536);
+    }
+
+    #[test]
+    fn times_have_one_form() {
+        let mut options = Options::default();
+        for name in [SO_TIMESTAMP, SO_TIMESTAMPNS] {
+            options
+                .set(SOL_SOCKET, name, 1, Family::Inet, Kind::Datagram)
+                .unwrap();
+        }
+        let on = [SO_TIMESTAMP, SO_TIMESTAMPNS].map(|name| options.is_on(SOL_SOCKET, name));
+        assert_eq!(on, [false, true]);
     }
 }

@@ -47,6 +47,11 @@ pub(crate) fn fcntl(call: &mut Call) -> Answer {
         36..=38 => locks::record_lock(call, number, command - 31, argument, true),
         // F_GETLEASE: F_UNLCK. Like file systems without leases, none is given.
         1025 => Ok(2),
+        // F_DUPFD_QUERY: whether both are one open file.
+        1027 => {
+            let other = call.descriptor(argument)?.file;
+            Ok(u64::from(call.descriptor(number)?.file == other))
+        }
         1033 => seals::add_seals(call, number, argument as u32),
         1034 => {
             let inode = call.file(number)?.inode().ok_or(Errno::EINVAL)?;

@@ -5,10 +5,14 @@
 
 use perdure_riscv::Access;
 
+use super::ancillary::{
+    Ancillary, Control, MSG_CMSG_CLOEXEC, SCM_CREDENTIALS, ancillary, note_arrival, take_files,
+    told,
+};
 use super::transfer::{Pieces, gather, part_of, scatter, total, vector};
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
-use crate::net::address::{Address, Given, UnixName};
+use crate::net::address::{ANY_V6, Address, Given, UnixName};
 use crate::net::options::{SO_PASSCRED, SO_RCVLOWAT, SOL_SOCKET};
 use crate::net::{
     FILES_IN_FLIGHT_MAX, Family, HELD_BYTES_MAX, Kind, MESSAGE_COST, Message, State, UDP_BYTES_MAX,
@@ -16,28 +20,19 @@ use crate::net::{
 };
 use crate::process::USER_ID;
 use crate::signal::{self, SI_USER, SIGPIPE, SignalInfo};
-use crate::vfs::descriptor::{Descriptor, Object};
+use crate::vfs::descriptor::Object;
 
 const MSG_OOB: u32 = 1;
 const MSG_PEEK: u32 = 2;
-const MSG_CTRUNC: u32 = 8;
 const MSG_TRUNC: u32 = 0x20;
 const MSG_DONTWAIT: u32 = 0x40;
 const MSG_WAITALL: u32 = 0x100;
 const MSG_ERRQUEUE: u32 = 0x2000;
 const MSG_NOSIGNAL: u32 = 0x4000;
 const MSG_WAITFORONE: u32 = 0x1_0000;
-const MSG_CMSG_CLOEXEC: u32 = 0x4000_0000;
 
-const SCM_RIGHTS: u32 = 1;
-const SCM_CREDENTIALS: u32 = 2;
-/// Open files that one message may carry.
-const FILES_MAX: usize = 253;
 /// The most that `sendmmsg` and `recvmmsg` do in one call.
 const MESSAGES_MAX: u64 = 1024;
-/// Bytes of `struct cmsghdr`.
-const CONTROL_HEADER_BYTES: usize = 16;
-const CONTROL_BYTES_MAX: u64 = 1 << 16;
 /// Bytes of `struct mmsghdr`, and where its count stands.
 const MANY_BYTES: u64 = 64;
 const MANY_COUNT: u64 = 56;
@@ -64,64 +59,6 @@ fn header(call: &mut Call, at: u64) -> Result<Header, Errno> {
         control: field(call, 32)?,
         control_bytes: field(call, 40)?,
     })
-}
-
-/// What is sent beside the bytes.
-#[derive(Default)]
-struct Ancillary {
-    files: Vec<u32>,
-}
-
-/// Reads the control messages of a `sendmsg`.
-fn ancillary(call: &mut Call, at: u64, length: u64, family: Family) -> Result<Ancillary, Errno> {
-    let mut found = Ancillary::default();
-    if at == 0 || length == 0 {
-        return Ok(found);
-    }
-    if length > CONTROL_BYTES_MAX {
-        return Err(Errno::ENOBUFS);
-    }
-    let bytes = call.kernel.bytes_in(call.machine, call.space, at, length)?;
-    let mut rest = &bytes[..];
-    while rest.len() >= CONTROL_HEADER_BYTES {
-        let word = |at: usize| {
-            let raw = rest[at..].first_chunk();
-            raw.map_or(0, |raw| u32::from_le_bytes(*raw))
-        };
-        let raw = rest.first_chunk();
-        let size = raw.map_or(0, |raw| u64::from_le_bytes(*raw));
-        let size = usize::try_from(size).unwrap_or(usize::MAX);
-        if size < CONTROL_HEADER_BYTES || size > rest.len() {
-            return Err(Errno::EINVAL);
-        }
-        let body = &rest[CONTROL_HEADER_BYTES..size];
-        match (word(8), word(12)) {
-            (SOL_SOCKET, SCM_RIGHTS) if family == Family::Unix => {
-                for number in body.as_chunks::<4>().0 {
-                    let number = u64::from(u32::from_le_bytes(*number));
-                    found.files.push(call.descriptor(number)?.file);
-                }
-                if found.files.len() > FILES_MAX {
-                    return Err(Errno::EINVAL);
-                }
-            }
-            (SOL_SOCKET, SCM_CREDENTIALS) if family == Family::Unix => {
-                let own = [call.process.0, USER_ID, USER_ID];
-                let own: Vec<u8> = own.into_iter().flat_map(u32::to_le_bytes).collect();
-                if body.len() < own.len() {
-                    return Err(Errno::EINVAL);
-                }
-                if body[..own.len()] != own {
-                    return Err(Errno::EPERM);
-                }
-            }
-            (SOL_SOCKET, _) => return Err(Errno::EINVAL),
-            // What other levels ask for, an interface or a type of service, makes no difference.
-            _ => {}
-        }
-        rest = rest.get(size.next_multiple_of(8)..).unwrap_or_default();
-    }
-    Ok(found)
 }
 
 /// Nobody will read it: EPIPE, and SIGPIPE for a stream unless it is not wanted.
@@ -269,6 +206,7 @@ fn send_udp(call: &mut Call, id: u32, bytes: Vec<u8>, to: Option<Address>) -> An
             // As on a real network, what finds no room is lost.
             if fits {
                 let message = message(call, Some(from), bytes, &Ancillary::default());
+                note_arrival(call, (id, receiver), ip)?;
                 call.kernel.deliver(receiver, message);
             }
         }
@@ -328,6 +266,7 @@ fn send_unix_datagram(
     let count = bytes.len() as u64;
     let from = from.filter(|from| *from != Address::Unix(UnixName::None));
     let message = message(call, from, bytes, extra);
+    note_arrival(call, (id, target), ANY_V6)?;
     call.kernel.deliver(target, message);
     Ok(count)
 }
@@ -574,6 +513,9 @@ fn take_out(call: &mut Call, id: u32, whole: usize, part: usize) -> Result<(), E
     for _ in 0..whole {
         sockets.pop(id);
     }
+    let waiting = sockets.get(id)?.queue.len();
+    call.kernel.rare.arrivals.left(id, waiting);
+    let sockets = &mut call.kernel.rare.sockets;
     if part > 0 {
         sockets.drain_first(id, part);
         if let Some(first) = sockets.get_mut(id)?.queue.front_mut() {
@@ -719,6 +661,7 @@ fn receive_header(call: &mut Call, number: u64, at: u64, flags: u32) -> Answer {
     let header = header(call, at)?;
     call.kernel
         .touch(call.machine, call.space, at, 56, Access::Store)?;
+    let told = told(call, id)?;
     let received = receive(call, number, &header.pieces, flags)?;
     let family = call.socket_state(id)?.family;
     if header.name != 0 {
@@ -738,11 +681,14 @@ fn receive_header(call: &mut Call, number: u64, at: u64, flags: u32) -> Answer {
         used: 0,
         flags: received.flags,
     };
+    for (level, kind, body) in told {
+        control.add(call, (level, kind), &body)?;
+    }
     let passes = (call.socket_state(id)?.options).is_on(SOL_SOCKET, SO_PASSCRED);
     if passes && family == Family::Unix && received.process != 0 {
         let fields = [received.process, USER_ID, USER_ID];
         let body: Vec<u8> = fields.into_iter().flat_map(u32::to_le_bytes).collect();
-        control.add(call, SCM_CREDENTIALS, &body)?;
+        control.add(call, (SOL_SOCKET, SCM_CREDENTIALS), &body)?;
     }
     if !received.files.is_empty() {
         take_files(call, &mut control, received.files, flags)?;
@@ -751,74 +697,6 @@ fn receive_header(call: &mut Call, number: u64, at: u64, flags: u32) -> Answer {
     let shown = control.flags | flags & MSG_CMSG_CLOEXEC;
     call.write(at.wrapping_add(48), &shown.to_le_bytes())?;
     Ok(received.count)
-}
-
-/// Where control messages are written.
-struct Control {
-    at: u64,
-    room: usize,
-    used: usize,
-    /// What the guest is told about the message.
-    flags: u32,
-}
-
-impl Control {
-    /// Appends a control message; one that has no room is cut off.
-    fn add(&mut self, call: &mut Call, kind: u32, body: &[u8]) -> Result<(), Errno> {
-        let left = self.room.saturating_sub(self.used);
-        if left < CONTROL_HEADER_BYTES {
-            self.flags |= MSG_CTRUNC;
-            return Ok(());
-        }
-        let whole = CONTROL_HEADER_BYTES + body.len();
-        if left < whole {
-            self.flags |= MSG_CTRUNC;
-        }
-        let mut bytes = (whole.min(left) as u64).to_le_bytes().to_vec();
-        bytes.extend(SOL_SOCKET.to_le_bytes());
-        bytes.extend(kind.to_le_bytes());
-        bytes.extend(body);
-        bytes.truncate(left);
-        call.write(self.at.wrapping_add(self.used as u64), &bytes)?;
-        self.used += whole.next_multiple_of(8).min(left);
-        Ok(())
-    }
-}
-
-/// Gives received open files their descriptors; those without room for them are closed.
-fn take_files(
-    call: &mut Call,
-    control: &mut Control,
-    files: Vec<u32>,
-    flags: u32,
-) -> Result<(), Errno> {
-    let left = control.room.saturating_sub(control.used);
-    let fit = left.saturating_sub(CONTROL_HEADER_BYTES) / 4;
-    let mut numbers = Vec::new();
-    let mut dropped = Vec::new();
-    for file in files {
-        if numbers.len() >= fit || !dropped.is_empty() {
-            dropped.push(file);
-            continue;
-        }
-        let descriptor = Descriptor {
-            file,
-            close_on_exec: flags & MSG_CMSG_CLOEXEC != 0,
-        };
-        match call.install(0, descriptor) {
-            Ok(number) => numbers.push(number),
-            Err(_) => dropped.push(file),
-        }
-    }
-    if !dropped.is_empty() {
-        control.flags |= MSG_CTRUNC;
-        call.kernel.close_files(dropped);
-    }
-    if numbers.is_empty() {
-        return Ok(());
-    }
-    let body: Vec<u8> = numbers.into_iter().flat_map(u32::to_le_bytes).collect();
-    control.add(call, SCM_RIGHTS, &body)
 }
 
 /// `recvmmsg`: waits for the first message; for all of them unless `MSG_WAITFORONE` is given. What

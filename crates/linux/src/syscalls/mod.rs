@@ -6,6 +6,7 @@
 #![allow(clippy::unnecessary_wraps)]
 
 pub(crate) mod advice;
+mod ancillary;
 pub(crate) mod asynchronous;
 pub(crate) mod attributes;
 pub(crate) mod control;

@@ -66,6 +66,8 @@ const STATES_OF_A_POINT: u64 = 500;
 /// so many at least.
 const PATIENCE: u64 = 50;
 const LEAST_PATIENCE: u64 = 20_000_000;
+/// Of the order in which threads have their turns, unless told otherwise.
+const USUAL_SEED: u64 = 1;
 
 /// What is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -371,7 +373,7 @@ impl Asked {
     }
 
     fn seed(&self) -> u64 {
-        self.request.seed.unwrap_or(1)
+        self.request.seed.unwrap_or(USUAL_SEED)
     }
 
     fn jobs(&self) -> usize {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-use super::{Asked, Prepared};
+use super::{Asked, Prepared, USUAL_SEED};
 use crate::error::{Error, parsed};
 use crate::request::Request;
 use crate::token::{difference, sealed, unsealed};
@@ -19,6 +19,10 @@ const PREFIX: &str = "c1-";
 #[serde(deny_unknown_fields)]
 struct Token {
     asked: Asked,
+    /// Of the order in which threads have their turns, which a state names by numbers; nothing, where it is
+    /// the usual one. A request says its seed to nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
     config_hash: String,
     given: Vec<Option<u32>>,
     build: String,
@@ -47,6 +51,7 @@ pub fn of(asked: &Asked, prepared: &Prepared, state: &str, set: &[String]) -> St
         _ => request.configuration().map(|one| one.hash()),
     };
     let token = Token {
+        seed: asked.request.seed.filter(|&seed| seed != USUAL_SEED),
         asked: Asked {
             request,
             states: None,
@@ -94,10 +99,11 @@ pub fn opened(asked: &str) -> Result<(Asked, Prepared), Error> {
             token.timing, token.build
         )));
     }
-    let asked = Asked {
+    let mut asked = Asked {
         pools: again.pools,
         ..token.asked
     };
+    asked.request.seed = token.seed;
     let prepared = asked.prepare()?;
     if prepared.config_hash != token.config_hash {
         return Err(Error::Request(format!(
