@@ -453,4 +453,17 @@ mod tests {
         assert_eq!(report["cuts"], 3 * CUTS);
         assert_eq!(report["by_seed"][2]["seed"], 5);
     }
+    #[test]
+    fn a_drawn_program_without_an_end_is_interrupted() {
+        let quiet = Quiet {
+            observer: &Unobserved,
+            most_instructions: 10,
+            is_endless: AtomicBool::new(false),
+        };
+        quiet.progress(11, 0, "cuts", "");
+        quiet.progress(10, 0, "instructions", "");
+        assert!(!quiet.interrupted());
+        quiet.progress(11, 0, "instructions", "");
+        assert!(quiet.interrupted());
+    }
 }
