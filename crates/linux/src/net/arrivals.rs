@@ -1,8 +1,8 @@
 //! How datagrams came, for sockets that want to be told (`IP_PKTINFO`, `IP_RECVTTL`, `SO_TIMESTAMP`, …),
 //! and the control messages that tell it.
 //!
-//! Always true: what stands here came while its socket wanted to know something. It is about the last
-//! messages of the socket's queue, in their order; those before them came before anybody asked.
+//! Always true: what stands here is about the last messages of a socket's queue, in their order; those
+//! before them came before anybody asked. Who has asked once is kept up with until its queue is empty.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -86,6 +86,11 @@ impl Arrivals {
     pub fn came(&mut self, id: u32, waiting: usize, arrival: Arrival) {
         self.left(id, waiting);
         self.0.entry(id).or_default().push_back(arrival);
+    }
+
+    /// Whether it is known of what came last to a socket.
+    pub fn knows(&self, id: u32) -> bool {
+        self.0.contains_key(&id)
     }
 
     /// How the first of so many came, if it is known.
@@ -192,6 +197,7 @@ mod tests {
         all.left(5, 2);
         assert!(all.is_valid(|_| 2) && !all.is_valid(|_| 0));
         all.left(5, 1);
+        assert!(all.knows(5) && !all.knows(4));
         assert_eq!(all.first(5, 1), Some(&arrival(1)));
         // Another socket with the same number, whose queue is empty.
         all.came(5, 0, arrival(2));

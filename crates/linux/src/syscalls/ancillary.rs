@@ -86,10 +86,11 @@ pub(super) fn ancillary(
     Ok(found)
 }
 
-/// Keeps how a datagram comes from one socket to another, if that one wants to know.
+/// Keeps how a datagram comes from one socket to another, if that one wants to know, or has wanted to of one
+/// that still waits.
 pub(super) fn note_arrival(call: &mut Call, (from, to): (u32, u32), ip: Ip) -> Result<(), Errno> {
     let receiver = call.socket_state(to)?;
-    if receiver.wants_arrivals() {
+    if receiver.wants_arrivals() || call.kernel.rare.arrivals.knows(to) {
         let waiting = receiver.queue.len();
         let arrival = Arrival::sent(&call.socket_state(from)?.options, ip, call.now_ns());
         call.kernel.rare.arrivals.came(to, waiting, arrival);
