@@ -51,11 +51,13 @@ pub(crate) struct Arrival {
     pub class: u8,
     /// When it came, by the real-time clock.
     pub real_ns: u64,
+    /// Its socket wanted to know then; else Linux forgets by which interface it came.
+    pub awaited: bool,
 }
 
 impl Arrival {
-    /// Of what a socket with such options sends.
-    pub fn sent(options: &Options, to: Ip, real_ns: u64) -> Self {
+    /// Of what a socket with such options sends to one that waits for it, or does not.
+    pub fn sent(options: &Options, to: Ip, real_ns: u64, awaited: bool) -> Self {
         let (hops, class) = if unmapped(to).is_some() {
             ((SOL_IP, IP_TTL), (SOL_IP, IP_TOS))
         } else {
@@ -69,6 +71,7 @@ impl Arrival {
             hops: number(hops, 64),
             class: number(class, 0),
             real_ns,
+            awaited,
         }
     }
 }
@@ -123,9 +126,8 @@ impl Socket {
         self.kind == Kind::Datagram && WISHES.iter().any(wishes)
     }
 
-    /// What it is told of how a datagram came, in Linux's order. Of one that came before it wanted to know,
-    /// `early`, Linux has forgotten the interface.
-    pub fn told(&self, arrival: &Arrival, early: bool) -> Vec<Told> {
+    /// What it is told of how a datagram came, in Linux's order.
+    pub fn told(&self, arrival: &Arrival) -> Vec<Told> {
         let on = |level, name| self.options.is_on(level, name);
         let mut told: Vec<Told> = Vec::new();
         let (seconds, ns) = (
@@ -152,11 +154,8 @@ impl Socket {
         let (hops, class) = (i32::from(arrival.hops), i32::from(arrival.class));
         if let Some(v4) = unmapped(arrival.to) {
             if on(SOL_IP, IP_PKTINFO) {
-                let (interface, own) = if early {
-                    ([0; 4], [0; 4])
-                } else {
-                    (interface, v4)
-                };
+                let known = arrival.awaited.then_some((interface, v4));
+                let (interface, own) = known.unwrap_or_default();
                 told.push((SOL_IP, IP_PKTINFO, [interface, own, v4].concat()));
             }
             if on(SOL_IP, IP_RECVTTL) {
@@ -185,7 +184,7 @@ mod tests {
     fn arrival(hops: u8) -> Arrival {
         Arrival {
             hops,
-            ..Arrival::sent(&Options::default(), LOOPBACK_V6, 3_000_000_009)
+            ..Arrival::sent(&Options::default(), LOOPBACK_V6, 3_000_000_009, true)
         }
     }
 
@@ -222,7 +221,7 @@ mod tests {
         }
         assert!(socket.wants_arrivals());
         let kinds = |arrival: &Arrival| {
-            let told = socket.told(arrival, false).into_iter();
+            let told = socket.told(arrival).into_iter();
             told.map(|(level, kind, body)| (level, kind, body.len()))
                 .collect::<Vec<_>>()
         };

@@ -90,9 +90,10 @@ pub(super) fn ancillary(
 /// that still waits.
 pub(super) fn note_arrival(call: &mut Call, (from, to): (u32, u32), ip: Ip) -> Result<(), Errno> {
     let receiver = call.socket_state(to)?;
-    if receiver.wants_arrivals() || call.kernel.rare.arrivals.knows(to) {
-        let waiting = receiver.queue.len();
-        let arrival = Arrival::sent(&call.socket_state(from)?.options, ip, call.now_ns());
+    let awaited = receiver.wants_arrivals();
+    if awaited || call.kernel.rare.arrivals.knows(to) {
+        let (waiting, now) = (receiver.queue.len(), call.now_ns());
+        let arrival = Arrival::sent(&call.socket_state(from)?.options, ip, now, awaited);
         call.kernel.rare.arrivals.came(to, waiting, arrival);
     }
     Ok(())
@@ -106,14 +107,14 @@ pub(super) fn told(call: &Call, id: u32) -> Result<Vec<Told>, Errno> {
         return Ok(Vec::new());
     };
     if let Some(arrival) = call.kernel.rare.arrivals.first(id, socket.queue.len()) {
-        return Ok(socket.told(arrival, false));
+        return Ok(socket.told(arrival));
     }
     let own = [&socket.local, &first.from];
     let ips = own.map(|address| address.as_ref().and_then(Address::internet));
     let ip = (ips.into_iter().flatten()).find(|(ip, _)| !is_any(*ip));
     let ip = ip.map_or(ANY_V6, |(ip, _)| ip);
-    let arrival = Arrival::sent(&Options::default(), ip, call.now_ns());
-    Ok(socket.told(&arrival, true))
+    let arrival = Arrival::sent(&Options::default(), ip, call.now_ns(), false);
+    Ok(socket.told(&arrival))
 }
 
 /// Where control messages are written.
