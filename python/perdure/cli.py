@@ -193,36 +193,40 @@ def _made(name: str, entry: Entry) -> Any:
     holder = typer.Typer(add_completion=False)
     holder.callback()(lambda: None)
     if isinstance(found, typer.Typer):
-        holder.add_typer(found, name=name, rich_help_panel=entry.panel)
+        holder.add_typer(found, name=name)
     else:
         settings = GUEST_CONTEXT if entry.has_guest else LISTING if name == "list" else None
-        holder.command(name, context_settings=settings, rich_help_panel=entry.panel)(found)
+        holder.command(name, context_settings=settings)(found)
     return _helped(values.said(cast(Any, get_command(holder)).commands[name]))
 
 
 def _helped(command: Any) -> Any:
-    """A command, or a group of them, with the help of `perdure.helping`, loaded when asked for."""
-
-    def show(context: Any, _formatter: Any) -> None:
-        from perdure import helping
-
-        helping.show(command, context)
-
-    command.format_help = show
-    for name in () if isinstance(command, Perdure) else getattr(command, "commands", ()):
+    """A command, or a group of them, with the help of `perdure.helping`."""
+    command.format_help = lambda context, _formatter: _show_help(command, context)
+    for name in getattr(command, "commands", ()):
         _helped(command.commands[name])
     return command
+
+
+def _show_help(command: Any, context: Any) -> None:
+    """What prints it is loaded when somebody asks for it."""
+    from perdure import helping
+
+    helping.show(command, context)
 
 
 class Perdure(TyperGroup):
     """The whole command."""
 
-    listing = COMMANDS
+    entries = COMMANDS
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands = cast(Any, Commands())
-        _helped(self)
+
+    def format_help(self, ctx: Any, _formatter: Any) -> None:
+        """Of all commands, from their table."""
+        _show_help(self, ctx)
 
 
 app = typer.Typer(

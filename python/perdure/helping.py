@@ -102,11 +102,12 @@ def _panels(command: Any) -> dict[str, list[tuple[Text, Text]]]:
 
 
 def _listed(command: Any) -> Iterator[tuple[str, str, str]]:
-    """Each command's name, heading and first paragraph; a group that has a listing loads none."""
-    for name, entry in getattr(command, "listing", {}).items():
-        yield name, entry.panel, entry.says
-    for name in () if hasattr(command, "listing") else getattr(command, "commands", ()):
-        one = command.commands[name]
+    """Each command's name, heading and first paragraph; a group that has a table loads none."""
+    entries = getattr(command, "entries", None)
+    if entries is not None:
+        yield from ((name, entry.panel, entry.says) for name, entry in entries.items())
+        return
+    for name, one in getattr(command, "commands", {}).items():
         if not one.hidden:
             heading = getattr(one, "rich_help_panel", None)
             yield name, heading if isinstance(heading, str) else "Commands", first(one.help)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -80,13 +80,11 @@ def schema(kind: str, *, closed: bool = False) -> Schema:
     return {"$schema": DIALECT, "title": writer, **top, "$defs": dict(sorted(parts.items()))}
 
 
-def _beside(name: str) -> Iterator[str]:
+def _beside(name: str) -> list[str]:
     """Fields of the class of that name which its JSON does not have."""
     owners = (getattr(module, name, None) for module in (results, cut_results, known))
-    for owner in owners:
-        if isinstance(owner, type) and issubclass(owner, msgspec.Struct):
-            yield from (one for one in BESIDE if one in owner.__struct_fields__)
-            return
+    fields = getattr(next(filter(None, owners), None), "__struct_fields__", ())
+    return [one for one in BESIDE if one in fields]
 
 
 def texts() -> dict[str, str]:

@@ -210,8 +210,9 @@ struct Quiet<'a> {
 
 impl Observer for Quiet<'_> {
     fn progress(&self, done: u64, _total: u64, unit: &str, _message: &str) {
-        let endless = unit == "instructions" && done > self.most_instructions;
-        self.is_endless.fetch_or(endless, Ordering::Relaxed);
+        if unit == "instructions" && done > self.most_instructions {
+            self.is_endless.store(true, Ordering::Relaxed);
+        }
     }
 
     fn interrupted(&self) -> bool {
@@ -270,14 +271,10 @@ impl Hunters<'_> {
 
     /// Draws machines for a seed until the design takes one. `None` if the user stopped it.
     fn try_seed(&self, seed: u64) -> Result<Option<(Request, Seen)>, Error> {
-        let asked = &self.hunt.request;
+        let draws = drawn::draws_program(&self.hunt.request);
         let quiet = Quiet {
             observer: self.observer,
-            most_instructions: if asked.program.is_empty() && asked.programs.is_empty() {
-                MOST_INSTRUCTIONS
-            } else {
-                u64::MAX
-            },
+            most_instructions: if draws { MOST_INSTRUCTIONS } else { u64::MAX },
             is_endless: AtomicBool::new(false),
         };
         // On a machine on which the program never ends, neither would the hunt.
@@ -377,8 +374,7 @@ pub fn run(hunt: &Hunt, observer: &dyn Observer) -> Result<Value, Error> {
     Ok(report(hunt, done, interrupted, observer))
 }
 
-/// What the seeds up to the last that counts have seen. A hunt that was ended has those
-/// that were done.
+/// What the seeds up to the last that counts have seen. A hunt that was ended has those that were done.
 fn report(
     hunt: &Hunt,
     done: BTreeMap<u64, (Request, Seen)>,
@@ -386,10 +382,9 @@ fn report(
     observer: &dyn Observer,
 ) -> Value {
     let mut sums = Seen::default();
-    let (mut seeds, mut gave_up, mut found) = (0u64, 0u64, Value::Null);
+    let (mut gave_up, mut found) = (0u64, Value::Null);
     let mut by_seed = Vec::new();
     for (seed, (request, seen)) in done {
-        seeds += 1;
         sums.cuts += seen.cuts;
         sums.resumed += seen.resumed;
         sums.cuts_during_recovery += seen.cuts_during_recovery;
@@ -419,7 +414,7 @@ fn report(
         "design": hunt.request.design,
         "planted_bug": hunt.request.planted_bug,
         "first_seed": hunt.first_seed,
-        "seeds": seeds,
+        "seeds": by_seed.len(),
         "cuts": sums.cuts,
         "resumed": sums.resumed,
         "gave_up": gave_up,
@@ -453,6 +448,7 @@ mod tests {
         assert_eq!(report["cuts"], 3 * CUTS);
         assert_eq!(report["by_seed"][2]["seed"], 5);
     }
+
     #[test]
     fn a_drawn_program_without_an_end_is_interrupted() {
         let quiet = Quiet {

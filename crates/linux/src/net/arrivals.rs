@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::address::{Ip, unmapped};
 use super::options::{Options, SO_TIMESTAMP, SO_TIMESTAMPNS, SOL_IP, SOL_IPV6, SOL_SOCKET};
 use super::{Family, Kind, Socket, interfaces};
+use crate::syscalls::time::timeval_bytes;
+use crate::syscalls::time_bytes;
 
 const IP_TOS: u32 = 1;
 const IP_TTL: u32 = 2;
@@ -122,22 +124,21 @@ impl Arrivals {
 impl Socket {
     /// Whether it wants to know how datagrams come.
     pub fn wants_arrivals(&self) -> bool {
-        let wishes = |&(level, name): &(u32, u32)| self.options.is_on(level, name);
-        self.kind == Kind::Datagram && WISHES.iter().any(wishes)
+        self.kind == Kind::Datagram && self.options.has_set(&WISHES)
     }
 
     /// What it is told of how a datagram came, in Linux's order.
     pub fn told(&self, arrival: &Arrival) -> Vec<Told> {
         let on = |level, name| self.options.is_on(level, name);
         let mut told: Vec<Told> = Vec::new();
-        let (seconds, ns) = (
-            arrival.real_ns / 1_000_000_000,
-            arrival.real_ns % 1_000_000_000,
-        );
-        for (name, part) in [(SO_TIMESTAMP, ns / 1000), (SO_TIMESTAMPNS, ns)] {
+        let when = arrival.real_ns;
+        let times = [
+            (SO_TIMESTAMP, timeval_bytes(when)),
+            (SO_TIMESTAMPNS, time_bytes(when)),
+        ];
+        for (name, body) in times {
             if on(SOL_SOCKET, name) {
-                let body = [seconds.to_le_bytes(), part.to_le_bytes()].concat();
-                told.push((SOL_SOCKET, name, body));
+                told.push((SOL_SOCKET, name, body.to_vec()));
             }
         }
         if self.family == Family::Unix {

@@ -24,6 +24,8 @@ pub(crate) const SO_PASSCRED: u32 = 16;
 pub(crate) const SO_RCVLOWAT: u32 = 18;
 pub(crate) const SO_TIMESTAMP: u32 = 29;
 pub(crate) const SO_TIMESTAMPNS: u32 = 35;
+/// Forms of times, of which a socket tells the one that was asked for last.
+const TIMES: [u32; 2] = [SO_TIMESTAMP, SO_TIMESTAMPNS];
 pub(crate) const IPV6_V6ONLY: u32 = 26;
 
 /// The largest buffer that may be asked for, before it is doubled.
@@ -130,6 +132,12 @@ impl Options {
         self.value(level, name) != 0
     }
 
+    /// Whether one of several options is on that nobody has unless it is set.
+    pub fn has_set(&self, any: &[(u32, u32)]) -> bool {
+        let mut set = self.numbers.iter();
+        set.any(|(name, value)| *value != 0 && any.contains(name))
+    }
+
     /// `getsockopt`.
     pub fn number(&self, level: u32, name: u32, family: Family, kind: Kind) -> Result<i32, Errno> {
         let row = row(level, name).filter(|_| applies(level, name, family, kind));
@@ -163,15 +171,15 @@ impl Options {
             Number(..) | Ignored(..) => return Err(Errno::EINVAL),
             SendBuffer => (2 * asked).max(SEND_BYTES_MIN as i32),
             ReceiveBuffer => (2 * asked).max(RECEIVE_BYTES_MIN as i32),
-            Privileged => return Err(Errno::EPERM),
             // What a superuser may set: not here.
+            Privileged => return Err(Errno::EPERM),
             Fixed if level == SOL_SOCKET => return Err(Errno::EPERM),
             Fixed => return Err(Errno::ENOPROTOOPT),
         };
-        // Times are told in one form, the one that was asked for last.
-        if level == SOL_SOCKET && [SO_TIMESTAMP, SO_TIMESTAMPNS].contains(&name) {
-            self.numbers
-                .remove(&(level, SO_TIMESTAMP ^ SO_TIMESTAMPNS ^ name));
+        if level == SOL_SOCKET && TIMES.contains(&name) {
+            for form in TIMES {
+                self.numbers.remove(&(level, form));
+            }
         }
         self.numbers.insert((level, name), kept);
         Ok(())
@@ -234,12 +242,12 @@ mod tests {
     #[test]
     fn times_have_one_form() {
         let mut options = Options::default();
-        for name in [SO_TIMESTAMP, SO_TIMESTAMPNS] {
+        for name in TIMES {
             options
                 .set(SOL_SOCKET, name, 1, Family::Inet, Kind::Datagram)
                 .unwrap();
         }
-        let on = [SO_TIMESTAMP, SO_TIMESTAMPNS].map(|name| options.is_on(SOL_SOCKET, name));
+        let on = TIMES.map(|name| options.is_on(SOL_SOCKET, name));
         assert_eq!(on, [false, true]);
     }
 }

@@ -161,10 +161,7 @@ pub(crate) fn gettimeofday(call: &mut Call) -> Answer {
     let [address, zone, ..] = call.arguments;
     if address != 0 {
         let now = call.now_ns();
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&(now / 1_000_000_000).to_le_bytes());
-        bytes[8..].copy_from_slice(&(now / 1000 % 1_000_000).to_le_bytes());
-        call.write(address, &bytes)?;
+        call.write(address, &timeval_bytes(now))?;
     }
     if zone != 0 {
         call.write(zone, &[0; 8])?;
@@ -207,6 +204,14 @@ pub(crate) fn clock_nanosleep(call: &mut Call) -> Answer {
     Err(Stop::Wait(Wait::Sleep { remaining }, Some(deadline)))
 }
 
+/// `struct timeval` of a moment.
+pub(crate) fn timeval_bytes(ns: u64) -> [u8; 16] {
+    let mut bytes = time_bytes(ns);
+    super::put(&mut bytes, 8, ns % 1_000_000_000 / 1000);
+    bytes
+}
+
+/// `struct timeval` of a timer.
 fn timeval(ns: u64) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&(ns / 1_000_000_000).to_le_bytes());

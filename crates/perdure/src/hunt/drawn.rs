@@ -71,6 +71,11 @@ pub(crate) fn one_of<T: Copy>(random: &mut Random, among: &[T]) -> T {
     among[random.below(among.len() as u64) as usize]
 }
 
+/// Whether nobody has said what to run, so that each seed draws a program.
+pub(super) fn draws_program(asked: &Request) -> bool {
+    asked.program.is_empty() && asked.programs.is_empty()
+}
+
 /// What a design says about itself that a machine is drawn by.
 pub(super) struct Drawn {
     by_group: bool,
@@ -161,7 +166,7 @@ impl Drawn {
         // What the user set holds, whatever is drawn.
         set.append(&mut request.set);
         request.set = set;
-        if request.program.is_empty() && request.programs.is_empty() {
+        if draws_program(&request) {
             let (steps, region) = (one_of(random, &STEPS), one_of(random, &REGIONS_KIB));
             let every = one_of(random, &OUTPUT_EVERY);
             request.program = vec![format!(
