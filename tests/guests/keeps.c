@@ -559,6 +559,8 @@ static void set_files(void)
     MUST(attributed = open("attributed", O_RDWR | O_CREAT, 0600));
     MUST(fsetxattr(attributed, "user.one", "first", 5, XATTR_CREATE));
     MUST(fsetxattr(attributed, "user.another", "", 0, 0));
+    uint64_t hint = RWH_WRITE_LIFE_LONG;
+    MUST(fcntl(attributed, F_SET_RW_HINT, &hint));
     MUST(pipe(owned));
     struct f_owner_ex owner = {F_OWNER_TID, own_number()};
     MUST(fcntl(owned[0], F_SETOWN_EX, &owner));
@@ -597,6 +599,8 @@ static void check_files(void)
          memcmp(text, "sealed\0\0", 9) == 0);
     SAME(fgetxattr(attributed, "user.one", text, sizeof text) == 5 && memcmp(text, "first", 5) == 0);
     SAME(getxattr("attributed", "user.another", text, sizeof text) == 0);
+    uint64_t hint = 0;
+    SAME(fcntl(attributed, F_GET_RW_HINT, &hint) == 0 && hint == RWH_WRITE_LIFE_LONG);
     SAME(fsetxattr(attributed, "user.one", "", 0, XATTR_CREATE) < 0 && errno == EEXIST);
     struct f_owner_ex owner;
     SAME(fcntl(owned[0], F_GETOWN_EX, &owner) == 0 && owner.type == F_OWNER_TID &&
@@ -716,6 +720,7 @@ static void set_restraints(void)
     MUST(prctl(PR_SET_TIMERSLACK, 1234, 0, 0, 0));
     needs_leave = start(is_restrained);
     MUST(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0));
+    MUST(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
 }
 
 static void check_restraints(void)
@@ -724,6 +729,7 @@ static void check_restraints(void)
     SAME(reported() == 0);
     int reaps = 0;
     SAME(prctl(PR_GET_CHILD_SUBREAPER, &reaps, 0, 0, 0) == 0 && reaps == 1);
+    SAME(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1);
     sem_post(&leave);
     join(needs_leave);
 }

@@ -119,6 +119,7 @@ impl Kernel {
         }
         self.rare.seals.remove(&id);
         self.rare.attributes.remove(&id);
+        self.rare.lifetimes.remove(&id);
         self.forget_watches(id);
         self.files.inodes[id.0 as usize] = None;
         self.files.free.push(id);

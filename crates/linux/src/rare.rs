@@ -65,6 +65,10 @@ pub(crate) struct Rare {
     pub reapers: BTreeSet<ProcessId>,
     pub epoll_turns: Turns,
     pub arrivals: Arrivals,
+    /// The spaces that shall have no large pages, where none has (`PR_SET_THP_DISABLE`).
+    pub small_pages: BTreeSet<SpaceId>,
+    /// How long what is written to files is said to live (`F_SET_RW_HINT`).
+    pub lifetimes: BTreeMap<InodeId, u8>,
 }
 
 impl Rare {
@@ -169,4 +173,6 @@ parts! {
     36 rare.reapers: BTreeSet<ProcessId>,
     37 rare.epoll_turns: Turns,
     38 rare.arrivals: Arrivals,
+    39 rare.small_pages: BTreeSet<SpaceId>,
+    40 rare.lifetimes: BTreeMap<InodeId, u8>,
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::Kernel;
-use crate::machine::ThreadId;
+use crate::machine::{SpaceId, ThreadId};
 use crate::process::{Process, ProcessId};
 
 /// What `PR_GET_TIMERSLACK` says where nobody set it.
@@ -60,6 +60,13 @@ impl Kernel {
             ..own
         };
         self.restrain(child, restraint);
+    }
+
+    /// A copy of a space, and what takes its place, shall have large pages or not as it has.
+    pub(crate) fn inherit_small_pages(&mut self, space: SpaceId, new: SpaceId) {
+        if self.rare.small_pages.contains(&space) {
+            self.rare.small_pages.insert(new);
+        }
     }
 
     /// Whose children the orphans of a process become: its nearest ancestor's that wants them

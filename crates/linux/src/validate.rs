@@ -11,6 +11,7 @@ use crate::machine::ThreadId;
 use crate::page_table::frame_of;
 use crate::process::ProcessId;
 use crate::signal::{SIGNAL_MAX, SignalInfo};
+use crate::syscalls::control::LIFETIME_MAX;
 use crate::thread::{FutexKey, ThreadState, Wait};
 use crate::vfs::content::FILE_BYTES_MAX;
 use crate::vfs::inode::{CHUNK_PAGES, Device, Node, PAGE_FRAME_SHIFT, PAGE_PRESENT};
@@ -70,12 +71,16 @@ impl Kernel {
         if !pollers.all(|&id| self.open.pollers.get(id).is_some()) {
             return Err("an epoll instance that is gone has reported something");
         }
-        let mut spaces = rare.future_locks.iter();
+        let mut spaces = rare.future_locks.iter().chain(&rare.small_pages);
         if !spaces.all(|&id| self.spaces.get(id).is_some()) {
-            return Err("memory is locked in a space that is gone");
+            return Err("memory is locked or has small pages in a space that is gone");
         }
         if !rare.seals.keys().all(|&id| self.files.file(id).is_ok()) {
             return Err("a seal is on no file");
+        }
+        let mut lifetimes = rare.lifetimes.iter();
+        if !lifetimes.all(|(&id, &hint)| self.files.inode(id).is_ok() && hint <= LIFETIME_MAX) {
+            return Err("what is written to a file that is not there lives, or impossibly long");
         }
         rare.system_v.validate(
             |id| self.files.file(id).is_ok(),

@@ -7,7 +7,8 @@ use super::memory::range_of;
 use super::{Answer, Call};
 use crate::address_space::{Backing, Mapping};
 use crate::errno::Errno;
-use crate::page_table::{LOCKED, NOT_FORKED, WIPED};
+use crate::machine::PAGE_BYTES;
+use crate::page_table::{LOCKED, NOT_FORKED, READ, WIPED, WRITE};
 
 const DONTNEED: u64 = 4;
 const FREE: u64 = 8;
@@ -16,6 +17,8 @@ const DONTFORK: u64 = 10;
 const DOFORK: u64 = 11;
 const WIPEONFORK: u64 = 18;
 const KEEPONFORK: u64 = 19;
+const POPULATE_READ: u64 = 22;
+const POPULATE_WRITE: u64 = 23;
 const DONTNEED_LOCKED: u64 = 24;
 
 /// `madvise`: of what is mapped in the range, mapping by mapping, and an error where nothing is.
@@ -49,6 +52,8 @@ fn follow(call: &mut Call, advice: u64, part: &Range<u64>, mapping: &Mapping) ->
     match advice {
         DONTNEED | REMOVE if is_locked => return Err(Errno::EINVAL),
         FREE | WIPEONFORK if !is_anonymous => return Err(Errno::EINVAL),
+        POPULATE_READ => check_pages(call, part.end - part.start, mapping, READ)?,
+        POPULATE_WRITE => check_pages(call, part.end - part.start, mapping, WRITE)?,
         DONTNEED | DONTNEED_LOCKED => call.kernel.drop_pages(call.machine, space, part),
         REMOVE => remove(call, part.end - part.start, mapping)?,
         DONTFORK | DOFORK => {
@@ -58,6 +63,25 @@ fn follow(call: &mut Call, advice: u64, part: &Range<u64>, mapping: &Mapping) ->
             call.kernel.spaces[space].mark(part, WIPED, advice == WIPEONFORK);
         }
         _ => {}
+    }
+    Ok(())
+}
+
+/// Fails if a page of a mapping could not be read or written at once. It becomes one when it is.
+fn check_pages(call: &Call, length: u64, mapping: &Mapping, right: u64) -> Result<(), Errno> {
+    if mapping.permissions & right == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let Backing::File { inode, offset, .. } = mapping.backing else {
+        return Ok(());
+    };
+    let size = call
+        .kernel
+        .files
+        .file(inode)
+        .map_or(u64::MAX, |file| file.size);
+    if offset.saturating_add(length) > size.next_multiple_of(PAGE_BYTES) {
+        return Err(Errno::EFAULT);
     }
     Ok(())
 }

@@ -11,6 +11,9 @@ use crate::vfs::inode::{Device, Node};
 
 const O_LARGEFILE: u32 = 0o100_000;
 
+/// `RWH_WRITE_LIFE_EXTREME`.
+pub(crate) const LIFETIME_MAX: u8 = 5;
+
 /// `fcntl`.
 pub(crate) fn fcntl(call: &mut Call) -> Answer {
     const F_SETTABLE: u32 = O_APPEND | O_NONBLOCK | 0o40000 | 0o1_000_000;
@@ -64,11 +67,36 @@ pub(crate) fn fcntl(call: &mut Call) -> Answer {
         16 => owners::owner_exactly(call, number, argument),
         1031 => pipes::set_size(call, number, argument),
         1032 => pipes::size(call, number),
+        1035 | 1036 => lifetime(call, number, command == 1036, argument),
+        // F_GET_FILE_RW_HINT, F_SET_FILE_RW_HINT: Linux has them no more.
+        1037 | 1038 => Err(Errno::EINVAL.into()),
         _ => {
             call.kernel.note_refusal(Refusal::Fcntl(command as u32));
             Err(Errno::EINVAL.into())
         }
     }
+}
+
+/// `F_GET_RW_HINT`, `F_SET_RW_HINT`: how long what is written to a file will live.
+fn lifetime(call: &mut Call, number: u64, sets: bool, address: u64) -> Answer {
+    let inode = call.file(number)?.inode();
+    let lifetimes = &call.kernel.rare.lifetimes;
+    if !sets {
+        let hint = inode.and_then(|inode| lifetimes.get(&inode)).copied();
+        call.write(address, &u64::from(hint.unwrap_or_default()).to_le_bytes())?;
+        return Ok(0);
+    }
+    let hint = call.read_u64(address)?;
+    let hint = u8::try_from(hint).ok().filter(|&hint| hint <= LIFETIME_MAX);
+    let hint = hint.ok_or(Errno::EINVAL)?;
+    // Of a pipe or a socket, which is never written to a device, it is not remembered.
+    let lifetimes = &mut call.kernel.rare.lifetimes;
+    match inode {
+        Some(inode) if hint > 0 => lifetimes.insert(inode, hint),
+        Some(inode) => lifetimes.remove(&inode),
+        None => None,
+    };
+    Ok(0)
 }
 
 /// `ioctl`.
@@ -140,6 +168,8 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
             call.write(address, &(count.min(i32::MAX as u64) as u32).to_le_bytes())?;
             Ok(0)
         }
+        // FICLONE, FICLONERANGE: no two files share their blocks.
+        0x4004_9409 | 0x4020_940d => Err(Errno::EOPNOTSUPP.into()),
         // Requests to a terminal: no descriptor is one.
         0x5400..=0x547f => Err(Errno::ENOTTY.into()),
         other => {

@@ -1,4 +1,4 @@
-//! Names in directories: making, moving, removing and listing them.
+//! Names in directories: making, removing and listing them.
 
 use super::names::{
     AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, DESCRIPTOR_LINKS, own_descriptor,
@@ -12,11 +12,7 @@ use crate::vfs::descriptor::{ListedName, O_EXCL, O_TMPFILE};
 use crate::vfs::inode::{InodeId, Node, S_IFIFO, S_IFREG};
 use crate::vfs::path::{Place, Viewer, subject_of};
 use crate::vfs::tree::PATH_BYTES_MAX;
-use crate::vfs::watch::{
-    IN_ACCESS, IN_ATTRIB, IN_CREATE, IN_DELETE, IN_MOVE_SELF, IN_MOVED_FROM, IN_MOVED_TO,
-};
-
-const RENAME_NOREPLACE: u64 = 1;
+use crate::vfs::watch::{IN_ACCESS, IN_ATTRIB, IN_CREATE, IN_DELETE};
 
 impl Call<'_> {
     /// Where a new name of something else than a file shall stand; the name must not exist.
@@ -45,19 +41,25 @@ impl Call<'_> {
             return Err(Errno::EINVAL);
         }
         self.check_changeable(place.directory)?;
-        if self
-            .kernel
-            .files
-            .mounts
-            .iter()
-            .any(|mount| mount.inode == inode)
-        {
+        if self.is_mounted(inode) {
             return Err(Errno::EBUSY);
         }
         Ok((place, inode))
     }
 
-    fn remove_name(&mut self, place: &Place, inode: InodeId, replaced: bool) -> Result<(), Errno> {
+    /// True if something of the host is mounted on an inode.
+    pub(super) fn is_mounted(&self, inode: InodeId) -> bool {
+        let mut mounts = self.kernel.files.mounts.iter();
+        mounts.any(|mount| mount.inode == inode)
+    }
+
+    /// Takes a name away; `replaced` by another, of which whoever calls tells.
+    pub(super) fn remove_name(
+        &mut self,
+        place: &Place,
+        inode: InodeId,
+        replaced: bool,
+    ) -> Result<(), Errno> {
         let now = self.now_ns();
         let kernel = &mut *self.kernel;
         kernel
@@ -76,7 +78,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn is_empty(&self, directory: InodeId) -> Result<bool, Errno> {
+    pub(super) fn is_empty(&self, directory: InodeId) -> Result<bool, Errno> {
         Ok(self
             .kernel
             .files
@@ -220,99 +222,6 @@ pub(crate) fn unlinkat(call: &mut Call) -> Answer {
         return Err(Errno::EISDIR.into());
     }
     call.remove_name(&place, inode, false)?;
-    Ok(0)
-}
-
-/// `renameat2`. Like an overlay file system, a directory that the host provides does not move
-/// (EXDEV); programs then copy.
-pub(crate) fn renameat2(call: &mut Call) -> Answer {
-    let [old_directory, old, new_directory, new, flags, _] = call.arguments;
-    if flags & !RENAME_NOREPLACE != 0 {
-        return Err(Errno::EINVAL.into());
-    }
-    let old = call.string(old)?;
-    let new = call.string(new)?;
-    let from = call.walk(old_directory, &old, false)?;
-    let to = call.walk(new_directory, &new, false)?;
-    let special = |place: &Place| matches!(place.name.as_str(), "." | "..");
-    let inode = from.inode.ok_or(Errno::ENOENT)?;
-    let mounted = call
-        .kernel
-        .files
-        .mounts
-        .iter()
-        .any(|mount| mount.inode == inode);
-    if special(&from) || special(&to) || mounted {
-        return Err(Errno::EBUSY.into());
-    }
-    call.check_moving(from.directory, to.directory)?;
-    let moves_directory = call.kernel.files.inode(inode)?.is_directory();
-    if to.wants_directory && !moves_directory {
-        return Err(Errno::ENOTDIR.into());
-    }
-    if flags & RENAME_NOREPLACE != 0 && to.inode.is_some() {
-        return Err(Errno::EEXIST.into());
-    }
-    if moves_directory && call.kernel.files.is_below(to.directory, inode) {
-        return Err(Errno::EINVAL.into());
-    }
-    if let Some(replaced) = to.inode {
-        if call.kernel.files.is_below(from.directory, replaced) {
-            return Err(Errno::ENOTEMPTY.into());
-        }
-        if replaced == inode {
-            return Ok(0);
-        }
-        let replaces_directory = call.kernel.files.inode(replaced)?.is_directory();
-        match (moves_directory, replaces_directory) {
-            (false, true) => return Err(Errno::EISDIR.into()),
-            (true, false) => return Err(Errno::ENOTDIR.into()),
-            (true, true) if !call.is_empty(replaced)? => return Err(Errno::ENOTEMPTY.into()),
-            _ => {}
-        }
-    }
-    if moves_directory
-        && call
-            .kernel
-            .files
-            .directory(inode)
-            .is_ok_and(|node| node.host.is_some())
-    {
-        return Err(Errno::EXDEV.into());
-    }
-    let files = &call.kernel.files;
-    let path_bytes = |place: &Place| files.path_bytes(place.directory) + place.name.len();
-    if path_bytes(&to) > path_bytes(&from) {
-        let below = files.longest_path_below(inode);
-        files.check_path_bytes(to.directory, &to.name, below)?;
-    }
-    let cookie = call.kernel.next_cookie();
-    let (old_name, new_name) = (from.name.as_str(), to.name.as_str());
-    let kernel = &mut *call.kernel;
-    kernel.notify_name(from.directory, old_name, inode, IN_MOVED_FROM, cookie);
-    kernel.notify_name(to.directory, new_name, inode, IN_MOVED_TO, cookie);
-    if let Some(replaced) = to.inode {
-        kernel.notify_inode(replaced, IN_ATTRIB);
-    }
-    kernel.notify_inode(inode, IN_MOVE_SELF);
-    if let Some(replaced) = to.inode {
-        call.remove_name(&to, replaced, true)?;
-    }
-    let kernel = &mut *call.kernel;
-    let replaces = kernel
-        .files
-        .stands_on_host(&kernel.host, to.directory, &to.name);
-    kernel
-        .files
-        .leave(&kernel.host, from.directory, &from.name)?;
-    kernel.files.enter(to.directory, &to.name, inode)?;
-    if let Ok(directory) = kernel.files.directory_mut(inode) {
-        directory.replaces_host = replaces;
-    }
-    let now = call.now_ns();
-    call.kernel.files.inode_mut(inode)?.changed_ns = now;
-    call.directory_changed(from.directory);
-    call.directory_changed(to.directory);
     Ok(0)
 }
 

@@ -184,6 +184,7 @@ fn become_program(call: &mut Call, launch: &Launch, loaded: Loaded) {
         .files
         .path_of(launch.inode)
         .unwrap_or_else(|| launch.file.clone());
+    kernel.inherit_small_pages(old_space, loaded.space);
     let process = &mut kernel.processes[call.process];
     process.space = loaded.space;
     process.executable = executable;

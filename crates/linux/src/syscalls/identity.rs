@@ -193,9 +193,12 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
         // PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS.
         38 if argument != 1 || others != [0; 3] => Err(Errno::EINVAL.into()),
         39 if argument != 0 || others != [0; 3] => Err(Errno::EINVAL.into()),
-        29 | 30 | 36..=39 => restraint(call, option, argument),
-        // PR_SET_VMA changes nothing; PR_GET_KEEPCAPS, PR_GET_SECUREBITS, PR_GET_THP_DISABLE are off.
-        0x5356_4d41 | 7 | 27 | 42 => Ok(0),
+        // PR_SET_THP_DISABLE, PR_GET_THP_DISABLE.
+        41 if others != [0; 3] => Err(Errno::EINVAL.into()),
+        42 if argument != 0 || others != [0; 3] => Err(Errno::EINVAL.into()),
+        29 | 30 | 36..=39 | 41 | 42 => restraint(call, option, argument),
+        // PR_SET_VMA changes nothing; PR_GET_KEEPCAPS, PR_GET_SECUREBITS are off.
+        0x5356_4d41 | 7 | 27 => Ok(0),
         // PR_SET_KEEPCAPS: there are none to keep. PR_GET_SECCOMP: the kernel is without it.
         8 if argument <= 1 => Ok(0),
         // PR_CAPBSET_READ: none of the capabilities that there are.
@@ -281,6 +284,17 @@ fn restraint(call: &mut Call, option: u64, argument: u64) -> Answer {
         37 => {
             let reaps = u32::from(call.kernel.rare.reapers.contains(&process));
             call.write(argument, &reaps.to_le_bytes())?;
+        }
+        41 if argument == 0 => {
+            call.kernel.rare.small_pages.remove(&call.space);
+        }
+        41 => {
+            call.kernel.rare.small_pages.insert(call.space);
+        }
+        42 => {
+            return Ok(u64::from(
+                call.kernel.rare.small_pages.contains(&call.space),
+            ));
         }
         // PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS.
         38 => own.no_new_privileges = true,

@@ -34,6 +34,7 @@ pub(crate) mod polling;
 pub(crate) mod preferences;
 pub(crate) mod processes;
 pub(crate) mod queues;
+mod renaming;
 pub(crate) mod seals;
 pub(crate) mod signals;
 pub(crate) mod sockets;

@@ -160,6 +160,7 @@ fn fork_space(call: &mut Call) -> SpaceId {
     let kernel = &mut *call.kernel;
     let (space, pages) = kernel.spaces.fork(call.space, &mut kernel.frames);
     call.machine.charge(FORK_CYCLES + pages * FORK_PAGE_CYCLES);
+    kernel.inherit_small_pages(call.space, space);
     // What the parent could write is now shared.
     call.machine.mappings_changed(call.space, ALL_PAGES, false);
     space

@@ -10,8 +10,8 @@
 use super::{
     Answer, Call, advice, asynchronous, attributes, control, copying, descriptors, directories,
     epoll, execution, futexes, identity, lengths, locked_memory, locks, memory, messages, metadata,
-    opening, permissions, pidfds, pipes, polling, preferences, processes, queues, seals, signals,
-    sockets, system_v, threads, time, timers, transfer, watches,
+    opening, permissions, pidfds, pipes, polling, preferences, processes, queues, renaming, seals,
+    signals, sockets, system_v, threads, time, timers, transfer, watches,
 };
 
 /// A system call's implementation.
@@ -304,7 +304,7 @@ const TABLE: &[Row] = &[
     (273, "finit_module", Some(identity::not_permitted)),
     (274, "sched_setattr", Some(preferences::sched_setattr)),
     (275, "sched_getattr", Some(preferences::sched_getattr)),
-    (276, "renameat2", Some(directories::renameat2)),
+    (276, "renameat2", Some(renaming::renameat2)),
     (277, "seccomp", None),
     (278, "getrandom", Some(transfer::getrandom)),
     (279, "memfd_create", Some(seals::memfd_create)),

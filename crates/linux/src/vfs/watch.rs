@@ -171,12 +171,12 @@ impl Kernel {
         }
     }
 
-    /// Something happened to an inode itself.
+    /// Something happened to an inode itself. That it moved is all that Linux says of a directory that did.
     pub(crate) fn notify_inode(&mut self, inode: InodeId, mask: u32) {
         if self.open.watching.is_empty() {
             return;
         }
-        let directory = if self.is_directory(inode) {
+        let directory = if self.is_directory(inode) && mask != IN_MOVE_SELF {
             IN_ISDIR
         } else {
             0

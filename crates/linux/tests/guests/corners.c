@@ -1,13 +1,16 @@
 /* Corners of calls that programs rely on seldom. corners.txt has the facts as Linux itself states them, for
  * qemu-user keeps signals, and what is ready, by itself. */
 #include "facts.h"
+#include <linux/fs.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/inotify.h>
 #include <sys/ipc.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/shm.h>
@@ -428,8 +431,104 @@ static void advice_is_followed(void)
     FACT(memory[0]);
 }
 
-int main(void)
+/* Who has it in memory at once is told what cannot be there. */
+static void pages_are_there_at_once(void)
 {
+    enum { READ = 22, WRITE = 23 }; /* MADV_POPULATE_READ, MADV_POPULATE_WRITE */
+    int all = PROT_READ | PROT_WRITE, file = open("pages", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    char *own = mmap(NULL, 4 * PAGE, all, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CALL(madvise(own, 2 * PAGE, READ));
+    CALL(madvise(own, 2 * PAGE, WRITE));
+    CALL(munmap(own + 2 * PAGE, PAGE));
+    CALL(madvise(own, 4 * PAGE, WRITE));
+    CALL(mprotect(own + PAGE, PAGE, PROT_READ));
+    CALL(madvise(own, 2 * PAGE, READ));
+    CALL(madvise(own, 2 * PAGE, WRITE));
+    CALL(mprotect(own + PAGE, PAGE, PROT_NONE));
+    CALL(madvise(own, 2 * PAGE, READ));
+    CALL(ftruncate(file, PAGE + 1));
+    char *shared = mmap(NULL, 4 * PAGE, all, MAP_SHARED, file, 0);
+    char *copied = mmap(NULL, 4 * PAGE, all, MAP_PRIVATE, file, PAGE);
+    CALL(madvise(shared, 2 * PAGE, WRITE));
+    CALL(madvise(shared, 3 * PAGE, READ));
+    CALL(madvise(copied, PAGE, WRITE));
+    CALL(madvise(copied, 2 * PAGE, WRITE));
+    close(file);
+}
+
+/* Two names that change their places are two moves for whoever watches. */
+static void exchanges_are_watched(void)
+{
+    int watch = inotify_init1(IN_NONBLOCK);
+    mkdir("here", 0755), mkdir("there", 0755), mkdir("there/two", 0755);
+    file_with("here/one", "one");
+    CALL(inotify_add_watch(watch, "here", IN_ALL_EVENTS));
+    CALL(inotify_add_watch(watch, "there", IN_ALL_EVENTS));
+    CALL(inotify_add_watch(watch, "here/one", IN_ALL_EVENTS));
+    CALL(inotify_add_watch(watch, "there/two", IN_ALL_EVENTS));
+    CALL(renameat2(AT_FDCWD, "here/one", AT_FDCWD, "there/two", RENAME_EXCHANGE));
+    char bytes[1024];
+    ssize_t count = read(watch, bytes, sizeof bytes);
+    uint32_t cookie = 0;
+    for (ssize_t at = 0; at < count;) {
+        struct inotify_event event;
+        memcpy(&event, bytes + at, sizeof event);
+        printf("%d %#x %s %d\n", event.wd, event.mask, event.len ? bytes + at + sizeof event : "",
+               event.cookie != 0 && event.cookie == cookie);
+        cookie = event.cookie;
+        at += sizeof event + event.len;
+    }
+    CALL(rmdir("here/one"));
+    CALL(unlink("there/two"));
+    close(watch);
+}
+
+/* How long what is written to a file will live is remembered with the file. */
+static void hints_are_kept(void)
+{
+    int file = open("hinted", O_RDWR | O_CREAT, 0644), again = open("hinted", O_RDWR);
+    uint64_t hint = 7;
+    CALL(fcntl(file, F_GET_RW_HINT, &hint));
+    FACT(hint);
+    hint = RWH_WRITE_LIFE_SHORT;
+    CALL(fcntl(file, F_SET_RW_HINT, &hint));
+    hint = 6;
+    CALL(fcntl(file, F_SET_RW_HINT, &hint));
+    CALL(fcntl(file, F_SET_RW_HINT, NULL));
+    CALL(fcntl(again, F_GET_RW_HINT, &hint));
+    FACT(hint);
+    hint = RWH_WRITE_LIFE_NOT_SET;
+    CALL(fcntl(again, F_SET_RW_HINT, &hint));
+    CALL(fcntl(file, F_GET_RW_HINT, &hint));
+    FACT(hint);
+    CALL(fcntl(file, F_GET_FILE_RW_HINT, &hint));
+    CALL(ioctl(file, FICLONE, again));
+    close(file), close(again);
+}
+
+/* Whoever wants no large pages hands that down, to other programs, too. */
+static void pages_are_small(void)
+{
+    CALL(prctl(PR_GET_THP_DISABLE, 1, 0, 0, 0));
+    CALL(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 5));
+    CALL(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0));
+    CALL(prctl(PR_SET_THP_DISABLE, 2, 0, 0, 0));
+    int result = 0;
+    if (fork() == 0) {
+        if (prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) != 1) _exit(9);
+        execl("/proc/self/exe", "corners", "small", (char *)NULL);
+        _exit(8);
+    }
+    wait(&result);
+    FACT(WEXITSTATUS(result));
+    CALL(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0));
+    CALL(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0));
+}
+
+int main(int count, char **arguments)
+{
+    if (count > 1 && !strcmp(arguments[1], "small"))
+        return prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0);
     locks_are_changed();
     signals_are_forgotten();
     time_is_left();
@@ -444,6 +543,10 @@ int main(void)
     instances_are_watched();
     ready_ones_have_turns();
     advice_is_followed();
+    pages_are_there_at_once();
+    exchanges_are_watched();
+    hints_are_kept();
+    pages_are_small();
     volatile int by = 2;
     FACT(nested(by));
     return 0;

@@ -55,6 +55,22 @@ int main(void) {
     CALL(rename("d/three", "d/inside"));
     CALL(rename("d/inside", "d/three"));
     CALL(renameat2(AT_FDCWD, "d/three", AT_FDCWD, "d/inside", RENAME_NOREPLACE));
+#define EXCHANGE(one, two) CALL(renameat2(AT_FDCWD, one, AT_FDCWD, two, RENAME_EXCHANGE))
+    EXCHANGE("d/three", "d/inside");
+    list("d");
+    list("d/three");
+    EXCHANGE("d/three", "d/inside");
+    EXCHANGE("d/three", "d/three");
+    EXCHANGE("d/three", "d/nothing");
+    EXCHANGE("d/nothing", "d/three");
+    EXCHANGE("d/three", "d/inside/");
+    EXCHANGE("d/three/", "d/inside");
+    EXCHANGE("d", "d/inside");
+    EXCHANGE("d/inside", "d");
+    EXCHANGE("d/.", "d/three");
+    EXCHANGE("d/three", "d/inside/..");
+    CALL(renameat2(AT_FDCWD, "d/three", AT_FDCWD, "d/inside", RENAME_NOREPLACE | RENAME_EXCHANGE));
+    list("d");
     CALL(symlink("three", "d/link"));
     memset(b, 0, sizeof b);
     CALL(readlink("d/link", b, sizeof b));
