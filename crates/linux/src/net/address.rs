@@ -91,7 +91,7 @@ impl Address {
     pub fn parse(bytes: &[u8], family: Family) -> Result<Given, Errno> {
         let named = bytes.first_chunk().map(|raw| u16::from_le_bytes(*raw));
         let named = named.ok_or(Errno::EINVAL)?;
-        if named == AF_UNSPEC && family != Family::Unix {
+        if named == AF_UNSPEC {
             return Ok(Given::Unspecified);
         }
         let port = bytes.get(2..4).and_then(<[u8]>::first_chunk);

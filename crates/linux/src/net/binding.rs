@@ -138,10 +138,11 @@ impl Sockets {
         Ok(())
     }
 
-    /// A datagram socket is for everybody again, with the name that it had before it was connected.
+    /// A socket is for everybody again, with the name that it had before it was connected.
     pub fn disconnect(&mut self, id: u32) -> Result<(), Errno> {
         let socket = self.get_mut(id)?;
         socket.remote = None;
+        socket.target = None;
         if let Some(Address::Internet { port, .. }) = socket.local {
             let ip = socket.bound_to;
             socket.local = ip.map(|ip| Address::Internet { ip, port });

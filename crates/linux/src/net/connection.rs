@@ -193,27 +193,33 @@ impl Kernel {
         self.remove_socket(id, dropped);
     }
 
+    /// A TCP socket is as it was before it was connected or listened (`connect` to `AF_UNSPEC`); its
+    /// peer is cut off, if it has not closed as well.
+    pub(crate) fn cut_off(&mut self, id: u32, dropped: &mut Vec<u32>) -> Result<(), Errno> {
+        self.stop_listening(id, dropped);
+        let socket = self.rare.sockets.get(id)?;
+        if !(socket.input_ended && socket.output_ended) {
+            self.abort_peer(id);
+        }
+        self.drop_messages(id, dropped);
+        let socket = self.rare.sockets.get_mut(id)?;
+        (socket.input_ended, socket.output_ended) = (false, false);
+        let peer = socket.peer();
+        socket.state = State::Unconnected;
+        self.rare.sockets.disconnect(id)?;
+        self.leave_peer(peer);
+        self.socket_changed(id);
+        Ok(())
+    }
+
     /// Takes a socket away; its peer has no other end any more.
     fn remove_socket(&mut self, id: u32, dropped: &mut Vec<u32>) {
         let held_up = self.held_up_by(id);
-        while let Some(message) = self.rare.sockets.pop(id) {
-            dropped.extend(message.files);
-        }
-        self.rare.arrivals.left(id, 0);
+        self.drop_messages(id, dropped);
         let Some(socket) = self.rare.sockets.table.remove(id) else {
             return;
         };
-        if let Some(peer) = socket.peer()
-            && let Ok(other) = self.rare.sockets.get_mut(peer)
-        {
-            other.input_ended = true;
-            // On TCP, what is sent to the closed end is answered with a reset.
-            other.output_ended |= !other.is_internet();
-            if let State::Connected { peer, .. } = &mut other.state {
-                *peer = None;
-            }
-            self.socket_changed(peer);
-        }
+        self.leave_peer(socket.peer());
         let targets: Vec<u32> = (self.rare.sockets.table.iter())
             .filter(|(_, other)| other.target == Some(id))
             .map(|(other, _)| other)
@@ -229,6 +235,29 @@ impl Kernel {
         }
         if let Some(inode) = socket.inode {
             self.free_inode_if_unused(inode);
+        }
+    }
+
+    /// Nobody will take what waits for a socket.
+    fn drop_messages(&mut self, id: u32, dropped: &mut Vec<u32>) {
+        while let Some(message) = self.rare.sockets.pop(id) {
+            dropped.extend(message.files);
+        }
+        self.rare.arrivals.left(id, 0);
+    }
+
+    /// A socket has no other end any more.
+    fn leave_peer(&mut self, peer: Option<u32>) {
+        if let Some(peer) = peer
+            && let Ok(other) = self.rare.sockets.get_mut(peer)
+        {
+            other.input_ended = true;
+            // On TCP, what is sent to the closed end is answered with a reset.
+            other.output_ended |= !other.is_internet();
+            if let State::Connected { peer, .. } = &mut other.state {
+                *peer = None;
+            }
+            self.socket_changed(peer);
         }
     }
 

@@ -576,12 +576,18 @@ fn given_address(
     length: u64,
 ) -> Result<Option<Address>, Errno> {
     let id = call.socket(number)?;
-    let family = call.socket_state(id)?.family;
+    let socket = call.socket_state(id)?;
+    let (family, connects) = (socket.family, socket.connects());
     if at == 0 || length as u32 == 0 {
         return Ok(None);
     }
     match call.address_at(at, length, family)? {
         Given::Address(address) => Ok(Some(address)),
+        // One that is connected is not asked what the address is.
+        Given::Unspecified if family == Family::Unix && connects => {
+            Ok(Some(Address::Unix(UnixName::None)))
+        }
+        Given::Unspecified if family == Family::Unix => Err(Errno::EINVAL),
         Given::Unspecified => Ok(None),
     }
 }

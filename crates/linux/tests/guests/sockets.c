@@ -487,6 +487,51 @@ static void traffic(void) {
     close(e), close(l);
 }
 
+/* A socket that is connected to nothing any more can be connected anew; its peer is cut off. */
+static void nobody_is_at_the_other_end(void) {
+    struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    int l = listener(2), c = client(l), e = accept(l, NULL, NULL);
+    struct sockaddr_in at;
+    socklen_t size = sizeof at;
+    char b[8];
+    CALL(send(c, "last", 4, 0));
+    CALL(send(e, "lost", 4, 0));
+    CALL(connect(c, &nobody, sizeof nobody));
+    CALL(getpeername(c, (struct sockaddr *)&at, &size));
+    CALL(recv(e, b, sizeof b, 0));
+    CALL(recv(e, b, sizeof b, 0));
+    CALL(recv(e, b, sizeof b, 0));
+    CALL(send(e, "x", 1, MSG_NOSIGNAL));
+    close(e);
+    size = sizeof at;
+    getsockname(l, (struct sockaddr *)&at, &size);
+    CALL(connect(c, (struct sockaddr *)&at, sizeof at));
+    e = accept(l, NULL, NULL);
+    CALL(send(e, "new", 3, 0));
+    CALL(recv(c, b, sizeof b, 0));
+    CALL(shutdown(c, SHUT_WR));
+    CALL(shutdown(e, SHUT_WR));
+    CALL(recv(c, b, sizeof b, 0));
+    CALL(connect(c, &nobody, sizeof nobody));
+    CALL(recv(e, b, sizeof b, 0));
+    CALL(recv(e, b, sizeof b, 0));
+    close(e);
+    CALL(connect(l, &nobody, sizeof nobody));
+    CALL(accept(l, NULL, NULL));
+    CALL(connect(c, (struct sockaddr *)&at, sizeof at));
+    CALL(listen(l, 2));
+    close(l), close(c);
+    int pair[2];
+    for (int kind = 0; kind < 2; kind++) {
+        socketpair(AF_UNIX, kind ? SOCK_DGRAM : SOCK_STREAM, 0, pair);
+        CALL(connect(pair[0], &nobody, sizeof nobody));
+        CALL(send(pair[0], "x", 1, MSG_NOSIGNAL));
+        CALL(sendto(pair[0], "x", 1, MSG_NOSIGNAL, &nobody, sizeof nobody));
+        CALL(bind(pair[0], &nobody, sizeof nobody));
+        close(pair[0]), close(pair[1]);
+    }
+}
+
 int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     names();
@@ -499,5 +544,6 @@ int main(void) {
     six();
     interfaces();
     traffic();
+    nobody_is_at_the_other_end();
     return 0;
 }
