@@ -89,14 +89,19 @@ impl AddressSpace {
 
     /// True if every byte of the range is mapped.
     pub fn is_covered(&self, range: &Range<u64>) -> bool {
+        self.covered(range) == *range
+    }
+
+    /// As much of a range, from its start on, as is mapped.
+    pub fn covered(&self, range: &Range<u64>) -> Range<u64> {
         let mut at = range.start;
         while at < range.end {
             match self.find(at) {
                 Some((_, mapping)) => at = mapping.end,
-                None => return false,
+                None => return range.start..at,
             }
         }
-        true
+        range.clone()
     }
 
     /// The highest free place for `length` bytes below the placement top. What earlier searches went

@@ -12,8 +12,8 @@ use crate::outcome::{ExitReport, FatalSignal};
 use crate::page_table::frame_of;
 use crate::process::Ending;
 use crate::signal::{
-    self, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SIG_IGN, SIGBUS, SIGSEGV, SS_DISABLE,
-    SignalInfo, UNBLOCKABLE, bit, cause_of,
+    self, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SIG_DFL, SIG_IGN, SIGBUS, SIGSEGV,
+    SS_DISABLE, SignalInfo, UNBLOCKABLE, bit, cause_of,
 };
 use crate::syscalls::time_bytes;
 use crate::thread::Interrupted;
@@ -175,7 +175,10 @@ impl Kernel {
         }
         thread.mask &= !UNBLOCKABLE;
         if action.flags & SA_RESETHAND != 0 {
-            self.processes[process].actions.remove(&info.signal);
+            let actions = &mut self.processes[process].actions;
+            if let Some(action) = actions.get_mut(&info.signal) {
+                action.handler = SIG_DFL;
+            }
         }
         let mut bytes = vec![0; frame::BYTES];
         bytes[frame::INFO..frame::CONTEXT].copy_from_slice(&info.to_bytes());

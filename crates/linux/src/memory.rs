@@ -179,8 +179,13 @@ impl Kernel {
             let allowed = if dirty { u64::MAX } else { !WRITE };
             return Ok(entry(frame, mapping.permissions & allowed));
         }
+        let copied = access == Access::Store || shown != PAGE_BYTES;
+        // What somebody writes to the file is seen until the page is stored to.
+        if !copied && self.open.is_written(inode) && !self.is_pool(inode) {
+            self.hold_page(machine, inode, file_page, false)?;
+        }
         let held = self.files.page_entry(inode, file_page).unwrap_or(0);
-        if held & PAGE_PRESENT != 0 && access != Access::Store && shown == PAGE_BYTES {
+        if held & PAGE_PRESENT != 0 && !copied {
             let frame = held >> crate::vfs::inode::PAGE_FRAME_SHIFT;
             self.frames.retain(frame);
             return Ok(entry(frame, mapping.permissions & !WRITE));

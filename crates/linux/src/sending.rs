@@ -9,7 +9,7 @@ use crate::machine::{Machine, ThreadId};
 use crate::process::ProcessId;
 use crate::signal::{
     Action, SIG_DFL, SIG_IGN, SIGCONT, SIGKILL, SIGRTMIN, SIGSTOP, STOPPING, SignalInfo, Target,
-    bit, cause_of, ends_by_default,
+    bit, cause_of, ends_by_default, is_synchronous,
 };
 use crate::thread::{Interrupted, ThreadState, Wait};
 
@@ -263,7 +263,8 @@ impl Kernel {
                 .iter()
                 .enumerate()
                 .filter(|(_, info)| bit(info.signal) & set != 0);
-            open.min_by_key(|(index, info)| (info.signal, *index))
+            // Like Linux, what instructions did goes first.
+            open.min_by_key(|(index, info)| (!is_synchronous(info.signal), info.signal, *index))
                 .map(|(index, _)| index)
         };
         let thread = self.threads.get_mut(&id)?;

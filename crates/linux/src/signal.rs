@@ -10,6 +10,7 @@ pub(crate) const SIGILL: u8 = 4;
 pub(crate) const SIGTRAP: u8 = 5;
 pub(crate) const SIGABRT: u8 = 6;
 pub(crate) const SIGBUS: u8 = 7;
+const SIGFPE: u8 = 8;
 pub(crate) const SIGKILL: u8 = 9;
 pub(crate) const SIGSEGV: u8 = 11;
 pub(crate) const SIGPIPE: u8 = 13;
@@ -25,6 +26,7 @@ pub(crate) const SIGSTOP: u8 = 19;
 const SIGTTOU: u8 = 22;
 /// The first real-time signal; these queue.
 pub(crate) const SIGIO: u8 = 29;
+const SIGSYS: u8 = 31;
 pub(crate) const SIGRTMIN: u8 = 32;
 pub(crate) const SIGNAL_MAX: u8 = 64;
 
@@ -37,6 +39,7 @@ pub(crate) const SA_RESETHAND: u64 = 0x8000_0000;
 
 pub(crate) const SS_ONSTACK: u32 = 1;
 pub(crate) const SS_DISABLE: u32 = 2;
+pub(crate) const SS_AUTODISARM: u32 = 1 << 31;
 
 pub(crate) const SI_USER: i32 = 0;
 pub(crate) const SI_KERNEL: i32 = 0x80;
@@ -52,6 +55,14 @@ pub(crate) const UNBLOCKABLE: u64 = bit(SIGKILL) | bit(SIGSTOP);
 /// The place of a signal in a set.
 pub(crate) const fn bit(signal: u8) -> u64 {
     1 << (signal - 1)
+}
+
+/// SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV and SIGSYS: what an instruction did.
+pub(crate) fn is_synchronous(signal: u8) -> bool {
+    matches!(
+        signal,
+        SIGILL | SIGTRAP | SIGBUS | SIGFPE | SIGSEGV | SIGSYS
+    )
 }
 
 /// SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU.

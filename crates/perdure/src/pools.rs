@@ -5,9 +5,10 @@
 //!   cache, no queue outside the persistence domain and no state of the kernel has a part in it.
 //! - Of the folder, only regular files are touched, all of which the machine began with.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::hash::Hasher;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,11 +21,15 @@ use perdure_hardware::time::Cycles;
 use perdure_linux::PAGE_BYTES;
 use perdure_linux::pools::{Pool, PoolFile, PoolSource, surviving};
 use serde_json::{Map, Value, json};
+use twox_hash::XxHash3_64;
 
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::mistakes::Mistake;
 use crate::verify;
+
+/// So much of a file is read at once.
+const PIECE_BYTES: u64 = 1 << 20;
 
 fn host(directory: &Path, source: io::Error) -> Error {
     Error::Host {
@@ -58,48 +63,126 @@ pub fn given(
     directory: Option<&Path>,
     specification: &Specification,
     given: &mut Vec<(String, Option<u32>)>,
-    digest: impl Fn(&[u8]) -> u32,
 ) -> Result<Option<Arc<PoolSource>>, Error> {
     let Some(directory) = directory else {
         return Ok(None);
     };
-    refuse_larger(directory, specification)?;
-    let files = files_of(directory)?;
-    let named = |file: &PoolFile| (format!("the pool {}", file.name), Some(digest(&file.bytes)));
-    given.extend(files.iter().map(named));
-    Ok(Some(Arc::new(PoolSource::Files(files))))
-}
-
-/// Refuses files that no memory of the machine could hold, before they are read: a sparse file may be
-/// longer than the host's memory. What just does not fit is seen when the machine is assembled.
-fn refuse_larger(directory: &Path, specification: &Specification) -> Result<(), Error> {
     let beside = specification.modules.iter();
     let beside = beside.filter(|module| module.kind != RegionKind::Dram);
     let room = specification.nvm.bytes + beside.map(|module| module.media.bytes).sum::<u64>();
-    let needed = names(directory).and_then(|names| {
-        names.iter().try_fold(0, |sum: u64, name| {
-            Ok(sum.saturating_add(fs::metadata(directory.join(name))?.len()))
-        })
-    });
-    match needed.map_err(|error| host(directory, error))? {
-        needed if needed <= room => Ok(()),
-        needed => Err(Error::Request(format!(
-            "--pmem {}: the pools have {needed} bytes, and the machine's memory beside DRAM has {room}",
-            directory.display()
-        ))),
+    let (mut files, mut left) = (Vec::new(), room);
+    for name in names(directory).map_err(|error| host(directory, error))? {
+        let file = read_pool(directory, name, &mut left);
+        let file = file.map_err(|error| host(directory, error))?;
+        let file = file.ok_or_else(|| too_large(directory, room))?;
+        given.push((
+            format!("the pool {}", file.name),
+            Some(digest_of(&file, room)),
+        ));
+        files.push(file);
+    }
+    Ok(Some(Arc::new(PoolSource::Files(files))))
+}
+
+fn too_large(directory: &Path, room: u64) -> Error {
+    Error::Request(format!(
+        "--pmem {}: the pools have more than {room} bytes beside pages of zeros, which is what the machine \
+         has of memory beside DRAM",
+        directory.display()
+    ))
+}
+
+/// A file of a folder; `None` if it has more than is left of the room for all. Nothing is read where the
+/// file has a hole, which may be longer than the host's memory.
+fn read_pool(directory: &Path, name: String, left: &mut u64) -> io::Result<Option<PoolFile>> {
+    let mut file = fs::File::open(directory.join(&name))?;
+    let size = file.metadata()?.len();
+    if size > PoolFile::SIZE_MAX {
+        let words = format!(
+            "{name}: no file can be longer than {} bytes",
+            PoolFile::SIZE_MAX
+        );
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, words));
+    }
+    let mut pieces = BTreeMap::new();
+    let mut buffer = vec![0; PIECE_BYTES as usize];
+    let mut at = 0;
+    while let Some(data) = data_from(&file, at, size) {
+        let bytes = &mut buffer[..(size - data).min(PIECE_BYTES) as usize];
+        file.seek(SeekFrom::Start(data))?;
+        file.read_exact(bytes)?;
+        for (page, bytes) in (data / PAGE_BYTES..).zip(bytes.chunks(PAGE_BYTES as usize)) {
+            if bytes.iter().all(|&byte| byte == 0) {
+                continue;
+            }
+            match left.checked_sub(PAGE_BYTES) {
+                Some(less) => *left = less,
+                None => return Ok(None),
+            }
+            append(&mut pieces, page, bytes);
+        }
+        at = data + bytes.len() as u64;
+    }
+    Ok(Some(PoolFile { name, size, pieces }))
+}
+
+/// The first page from a place on that may be something else than zeros, as far as the host tells.
+fn data_from(file: &fs::File, at: u64, size: u64) -> Option<u64> {
+    if at >= size {
+        return None;
+    }
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
+        Ok(data) => (data < size).then_some(at.max(data / PAGE_BYTES * PAGE_BYTES)),
+        Err(rustix::io::Errno::NXIO) => None,
+        Err(_) => Some(at),
     }
 }
 
-/// The files of a folder.
-fn files_of(directory: &Path) -> Result<Vec<PoolFile>, Error> {
-    let files = || -> io::Result<Vec<PoolFile>> {
-        let file = |name: String| {
-            let bytes = fs::read(directory.join(&name))?;
-            Ok(PoolFile { name, bytes })
-        };
-        names(directory)?.into_iter().map(file).collect()
+/// Puts a page, the last of which a file may have a part, behind those before it.
+fn append(pieces: &mut BTreeMap<u64, Vec<u8>>, page: u64, bytes: &[u8]) {
+    let follows =
+        |(first, piece): (&u64, &Vec<u8>)| first + piece.len() as u64 / PAGE_BYTES == page;
+    let first = match pieces.last_key_value() {
+        Some(last) if follows(last) => *last.0,
+        _ => page,
     };
-    files().map_err(|error| host(directory, error))
+    let piece = pieces.entry(first).or_default();
+    piece.extend(bytes);
+    piece.resize(piece.len().next_multiple_of(PAGE_BYTES as usize), 0);
+}
+
+/// The digest of a pool: of all its bytes; of one that is longer than the machine's memory, of what is not
+/// zeros, and where that is.
+fn digest_of(pool: &PoolFile, room: u64) -> u32 {
+    let mut hasher = XxHash3_64::new();
+    let mut at = 0;
+    for (page, bytes) in &pool.pieces {
+        let start = page * PAGE_BYTES;
+        if pool.size > room {
+            hasher.write(&page.to_le_bytes());
+        } else {
+            hash_zeros(&mut hasher, start - at);
+        }
+        let bytes = &bytes[..bytes.len().min((pool.size - start) as usize)];
+        hasher.write(bytes);
+        at = start + bytes.len() as u64;
+    }
+    if pool.size > room {
+        hasher.write(&pool.size.to_le_bytes());
+    } else {
+        hash_zeros(&mut hasher, pool.size - at);
+    }
+    hasher.finish() as u32
+}
+
+fn hash_zeros(hasher: &mut XxHash3_64, count: u64) {
+    let zeros = [0; PAGE_BYTES as usize];
+    let mut left = count;
+    while left > 0 {
+        let some = left.min(PAGE_BYTES);
+        hasher.write(&zeros[..some as usize]);
+        left -= some;
+    }
 }
 
 /// Gives a folder, if there is one, what survives when the run is over: the machine is left to itself until

@@ -3,7 +3,7 @@
 //! Always true here: a machine mounts what the bytes of its persistent memory say, be it that files of the
 //! host were just brought there, or that an earlier life left them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::frames::Cells;
@@ -13,16 +13,42 @@ use crate::configuration;
 use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE_BYTES};
+use crate::vfs::content::FILE_BYTES_MAX;
 use crate::vfs::inode::{PAGE_FRAME_SHIFT, PAGE_PRESENT};
 use crate::vfs::{DirectoryNode, FileNode, MountPoint, Node};
 
 /// A file of the host that becomes a pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolFile {
     /// Its name.
     pub name: String,
-    /// All of it.
-    pub bytes: Vec<u8>,
+    /// Length in bytes.
+    pub size: u64,
+    /// Whole pages that are not all zeros, by the number of the first of those that lie together; the
+    /// rest of the file is zeros.
+    pub pieces: BTreeMap<u64, Vec<u8>>,
+}
+
+impl PoolFile {
+    /// The longest that there can be.
+    pub const SIZE_MAX: u64 = FILE_BYTES_MAX;
+
+    /// Pages that it has as a whole.
+    fn pages(&self) -> u64 {
+        self.size.div_ceil(PAGE_BYTES)
+    }
+
+    /// Where pages of its own lie in it: all, or those that are not zeros.
+    fn held(&self, all: bool) -> Vec<Range<u64>> {
+        if all {
+            return (self.size > 0)
+                .then_some(0..self.pages())
+                .into_iter()
+                .collect();
+        }
+        let piece = |(&page, bytes): (&u64, &Vec<u8>)| page..page + bytes.len() as u64 / PAGE_BYTES;
+        self.pieces.iter().map(piece).collect()
+    }
 }
 
 /// The pools that a machine starts with.
@@ -79,7 +105,7 @@ fn area(addresses: &Range<u64>) -> Result<Area, PoolsError> {
 }
 
 /// Brings files into memory that has nothing yet, with the table that names them. Every page of theirs
-/// has a frame, in the order of the files.
+/// has a frame, in the order of the files; where there are too few for all, pages of zeros have none.
 fn format(
     machine: &mut dyn Machine,
     area: &Area,
@@ -89,9 +115,15 @@ fn format(
     if files.len() as u64 > area.files_max() {
         return Err(PoolsError::Many(files.len(), area.files_max()));
     }
-    let pages = |file: &PoolFile| (file.bytes.len() as u64).div_ceil(PAGE_BYTES);
-    let (frames, needed) = (area.frames(), files.iter().map(pages).sum::<u64>());
+    let frames = area.frames();
     let room = u64::from(frames.end - frames.start);
+    let needed = |all: bool| -> u64 {
+        let held = files.iter().flat_map(|file| file.held(all));
+        held.map(|pages| pages.end - pages.start)
+            .fold(0, u64::saturating_add)
+    };
+    let all = needed(true) <= room;
+    let needed = needed(all);
     if needed > room {
         return Err(PoolsError::Large {
             needed: needed * PAGE_BYTES,
@@ -104,28 +136,22 @@ fn format(
         pools: Vec::new(),
     };
     for file in files {
-        for (page, bytes) in (frame..).zip(file.bytes.chunks(PAGE_BYTES as usize)) {
-            if bytes.iter().any(|&byte| byte != 0) {
-                machine.write(page * PAGE_BYTES, bytes);
+        let mut extents = Vec::new();
+        for held in file.held(all) {
+            for (&page, bytes) in file.pieces.range(held.clone()) {
+                machine.write((frame + page - held.start) * PAGE_BYTES, bytes);
             }
+            let (page, pages) = (held.start, held.end - held.start);
+            extents.push(Extent { page, frame, pages });
+            frame += pages;
         }
-        let extent = Extent {
-            page: 0,
-            frame,
-            pages: pages(file),
-        };
         table.pools.push(Pool {
             name: file.name.clone(),
-            size: file.bytes.len() as u64,
+            size: file.size,
             mode: 0o644,
             modified_ns: now_ns,
-            extents: if extent.pages > 0 {
-                vec![extent]
-            } else {
-                Vec::new()
-            },
+            extents,
         });
-        frame += pages(file);
     }
     table.pools.sort_by(|a, b| a.name.cmp(&b.name));
     machine.write(area.slot(table.sequence), &area.encode(&table));

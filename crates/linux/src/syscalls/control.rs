@@ -6,7 +6,7 @@ use super::{Answer, Call, descriptors, locks, owners, pipes, seals, sockets, ter
 use crate::errno::Errno;
 use crate::owners::can_tell;
 use crate::refusals::Refusal;
-use crate::vfs::descriptor::{O_APPEND, O_ASYNC, O_NONBLOCK, Object};
+use crate::vfs::descriptor::{O_APPEND, O_ASYNC, O_NONBLOCK, O_PATH, Object};
 use crate::vfs::inode::{Device, Node};
 
 const O_LARGEFILE: u32 = 0o100_000;
@@ -18,6 +18,10 @@ pub(crate) const LIFETIME_MAX: u8 = 5;
 pub(crate) fn fcntl(call: &mut Call) -> Answer {
     const F_SETTABLE: u32 = O_APPEND | O_NONBLOCK | 0o40000 | 0o1_000_000;
     let [number, command, argument, ..] = call.arguments;
+    // What only names a file is asked nothing else.
+    if !matches!(command, 0..=3 | 1027 | 1030) {
+        call.usable(number)?;
+    }
     call.descriptor(number)?;
     match command {
         0 | 1030 => {
@@ -33,7 +37,11 @@ pub(crate) fn fcntl(call: &mut Call) -> Answer {
             }
             Ok(0)
         }
-        3 => Ok(u64::from(call.file(number)?.flags | O_LARGEFILE)),
+        3 => {
+            let flags = call.file(number)?.flags;
+            let large = if flags & O_PATH == 0 { O_LARGEFILE } else { 0 };
+            Ok(u64::from(flags | large))
+        }
         4 => {
             let file = call.file_mut(number)?;
             let settable = if can_tell(&file.object) {

@@ -14,13 +14,18 @@ use crate::vfs::path::{Place, Viewer, subject_of};
 use crate::vfs::tree::PATH_BYTES_MAX;
 use crate::vfs::watch::{IN_ACCESS, IN_ATTRIB, IN_CREATE, IN_DELETE};
 
+const S_ISGID: u32 = 0o2000;
+
 impl Call<'_> {
-    /// Where a new name of something else than a file shall stand; the name must not exist.
-    fn new_place(&mut self, directory: u64, path: u64) -> Result<Place, Errno> {
+    /// Where a new name shall stand, which must not exist; that of a directory may end in a slash.
+    fn new_place(&mut self, directory: u64, path: u64, of_directory: bool) -> Result<Place, Errno> {
         let path = self.string(path)?;
         let place = self.walk(directory, &path, false)?;
         if place.inode.is_some() {
             return Err(Errno::EEXIST);
+        }
+        if place.wants_directory && !of_directory {
+            return Err(Errno::ENOENT);
         }
         self.check_new_other(&place)?;
         Ok(place)
@@ -90,10 +95,12 @@ impl Call<'_> {
 /// `mkdirat`.
 pub(crate) fn mkdirat(call: &mut Call) -> Answer {
     let [directory, path, mode, ..] = call.arguments;
-    let place = call.new_place(directory, path)?;
+    let place = call.new_place(directory, path, true)?;
     let now = call.now_ns();
     let mode = mode as u32 & 0o1777 & !call.process().umask;
     let kernel = &mut *call.kernel;
+    // That a directory hands its group down is handed down.
+    let mode = mode | kernel.files.inode(place.directory)?.mode & S_ISGID;
     let replaces = kernel
         .files
         .stands_on_host(&kernel.host, place.directory, &place.name);
@@ -116,7 +123,7 @@ pub(crate) fn mknodat(call: &mut Call) -> Answer {
     if !matches!(kind, 0 | S_IFREG | S_IFIFO) {
         return Err(Errno::EPERM.into());
     }
-    let place = call.new_place(directory, path)?;
+    let place = call.new_place(directory, path, false)?;
     let now = call.now_ns();
     let mode = mode as u32 & 0o7777 & !call.process().umask;
     let node = if kind == S_IFIFO {
@@ -144,7 +151,7 @@ pub(crate) fn symlinkat(call: &mut Call) -> Answer {
     if target.is_empty() {
         return Err(Errno::ENOENT.into());
     }
-    let place = call.new_place(directory, path)?;
+    let place = call.new_place(directory, path, false)?;
     let now = call.now_ns();
     let inode = call.kernel.files.create(Node::Link(target), 0o777, now);
     call.kernel
@@ -181,7 +188,7 @@ pub(crate) fn linkat(call: &mut Call) -> Answer {
         }
         None => call.find(old_directory, &old, flags & AT_SYMLINK_FOLLOW != 0)?,
     };
-    let place = call.new_place(new_directory, new)?;
+    let place = call.new_place(new_directory, new, false)?;
     if call.kernel.files.inode(inode)?.is_directory() || call.kernel.is_pool(inode) {
         return Err(Errno::EPERM.into());
     }

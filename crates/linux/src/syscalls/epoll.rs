@@ -17,6 +17,9 @@ use crate::vfs::descriptor::{Interest, O_CLOEXEC, Object, OpenFile, Poller};
 const POLLERS_IN_A_ROW: usize = 5;
 
 const EPOLLONESHOT: u32 = 1 << 30;
+const EPOLLEXCLUSIVE: u32 = 1 << 28;
+/// What may be asked for with it: IN, OUT, ERR, HUP, WAKEUP, ET.
+const WITH_EXCLUSIVE: u32 = EPOLLEXCLUSIVE | 0x1d | 1 << 29 | 1 << 31;
 
 /// What an instance watches: the number of a descriptor, and the open file.
 type Watched = (u32, u32);
@@ -123,11 +126,22 @@ pub(crate) fn epoll_ctl(call: &mut Call) -> Answer {
             disabled: false,
         })
     };
+    let is_exclusive = |interest: &Interest| interest.events & EPOLLEXCLUSIVE != 0;
+    if interest.as_ref().is_some_and(is_exclusive) {
+        let watched = matches!(call.file(number)?.object, Object::Poller(_));
+        let more = interest
+            .as_ref()
+            .is_some_and(|own| own.events & !WITH_EXCLUSIVE != 0);
+        if operation != 1 || watched || more {
+            return Err(Errno::EINVAL.into());
+        }
+    }
     let poller = call.kernel.open.pollers.get_mut(id).ok_or(Errno::EBADF)?;
-    let exists = poller.interests.contains_key(&key);
+    let old = poller.interests.get(&key);
     match (operation, interest) {
-        (1, Some(_)) if exists => return Err(Errno::EEXIST.into()),
-        (2 | 3, _) if !exists => return Err(Errno::ENOENT.into()),
+        (1, Some(_)) if old.is_some() => return Err(Errno::EEXIST.into()),
+        (2 | 3, _) if old.is_none() => return Err(Errno::ENOENT.into()),
+        (3, _) if old.is_some_and(is_exclusive) => return Err(Errno::EINVAL.into()),
         (1 | 3, Some(interest)) => {
             poller.interests.insert(key, interest);
         }

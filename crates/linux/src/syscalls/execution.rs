@@ -14,7 +14,6 @@ use crate::room::Growth;
 use crate::signal::{AlternateStack, SIG_IGN};
 use crate::thread::Wait;
 use crate::vfs::InodeId;
-use crate::vfs::descriptor::OpenFile;
 use crate::vfs::path::Viewer;
 
 /// Cycles of replacing a process's program, beside its page faults.
@@ -145,9 +144,7 @@ pub(crate) fn check_regular(kernel: &Kernel, inode: InodeId) -> Result<(), Errno
         return Err(Errno::EACCES);
     }
     // Memory that has a descriptor (it can be sealed) is opened by nobody.
-    let is_written = |file: &OpenFile| file.inode() == Some(inode) && file.writable();
-    let mut open = kernel.open.files.iter().map(|(_, file)| file);
-    if open.any(is_written) && !kernel.rare.seals.contains_key(&inode) {
+    if kernel.open.is_written(inode) && !kernel.rare.seals.contains_key(&inode) {
         return Err(Errno::ETXTBSY);
     }
     Ok(())

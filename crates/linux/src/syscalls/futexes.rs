@@ -170,6 +170,13 @@ pub(crate) fn futex(call: &mut Call) -> Answer {
     if bitset == 0 {
         return Err(Errno::EINVAL.into());
     }
+    let has_clock = matches!(
+        command,
+        FUTEX_WAIT_BITSET | FUTEX_WAIT_REQUEUE_PI | FUTEX_LOCK_PI2
+    );
+    if operation & FUTEX_CLOCK_REALTIME != 0 && !has_clock {
+        return Err(Errno::ENOSYS.into());
+    }
     match command {
         FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_WAIT_REQUEUE_PI => {
             let real = operation & FUTEX_CLOCK_REALTIME != 0;
@@ -219,6 +226,9 @@ pub(crate) fn futex(call: &mut Call) -> Answer {
                 .futex_wake(key, value.min(i32::MAX as u64), bitset))
         }
         FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => {
+            if (value as i32) < 0 || (fourth as i32) < 0 || address % 4 != 0 {
+                return Err(Errno::EINVAL.into());
+            }
             if command == FUTEX_CMP_REQUEUE
                 && call.kernel.futex_word(call.machine, call.space, address)? != sixth as u32
             {
@@ -243,7 +253,7 @@ pub(crate) fn futex(call: &mut Call) -> Answer {
             let old = call
                 .kernel
                 .futex_word(call.machine, call.space, second_address)?;
-            let (new, compares) = wake_operation(sixth as u32, old);
+            let (new, compares) = wake_operation(sixth as u32, old).ok_or(Errno::ENOSYS)?;
             call.kernel
                 .copy_out(call.machine, call.space, second_address, &new.to_le_bytes())?;
             let mut woken = call
@@ -270,8 +280,9 @@ pub(crate) fn futex(call: &mut Call) -> Answer {
     }
 }
 
-/// The new word of `FUTEX_WAKE_OP`, and whether the old one passes the comparison.
-fn wake_operation(encoded: u32, old: u32) -> (u32, bool) {
+/// The new word of `FUTEX_WAKE_OP`, and whether the old one passes the comparison; `None` of what there
+/// is not.
+fn wake_operation(encoded: u32, old: u32) -> Option<(u32, bool)> {
     let sign_extend = |value: u32| ((value << 20) as i32 >> 20) as u32;
     let comparand = sign_extend(encoded & 0xfff);
     let mut operand = sign_extend(encoded >> 12 & 0xfff);
@@ -283,7 +294,8 @@ fn wake_operation(encoded: u32, old: u32) -> (u32, bool) {
         1 => old.wrapping_add(operand),
         2 => old | operand,
         3 => old & !operand,
-        _ => old ^ operand,
+        4 => old ^ operand,
+        _ => return None,
     };
     let (signed, against) = (old as i32, comparand as i32);
     let compares = match encoded >> 24 & 15 {
@@ -292,7 +304,8 @@ fn wake_operation(encoded: u32, old: u32) -> (u32, bool) {
         2 => signed < against,
         3 => signed <= against,
         4 => signed > against,
-        _ => signed >= against,
+        5 => signed >= against,
+        _ => return None,
     };
-    (new, compares)
+    Some((new, compares))
 }

@@ -217,30 +217,33 @@ pub(crate) fn munmap(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-/// `mprotect`.
+/// `mprotect`. What lies before the first place where it cannot be done is protected all the same.
 pub(crate) fn mprotect(call: &mut Call) -> Answer {
     let [address, length, protection, ..] = call.arguments;
     let permissions = permissions_of(protection)?;
     if address % PAGE_BYTES != 0 {
         return Err(Errno::EINVAL.into());
     }
-    let range = range_of(address, length).map_err(|_| Errno::ENOMEM)?;
-    if range.is_empty() {
-        return Ok(0);
-    }
-    if !call.kernel.spaces[call.space].is_covered(&range) {
-        return Err(Errno::ENOMEM.into());
-    }
+    let wished = range_of(address, length).map_err(|_| Errno::ENOMEM)?;
+    let space = &call.kernel.spaces[call.space];
+    let mut range = space.covered(&wished);
+    let mut error = (range != wished).then_some(Errno::ENOMEM);
     if permissions & WRITE != 0 {
-        let mut mappings = call.kernel.spaces[call.space].parts(&range);
-        if !mappings.all(|(_, mapping)| mapping.may_be_written()) {
-            return Err(Errno::EACCES.into());
+        let refused = space
+            .parts(&range)
+            .filter(|(_, mapping)| !mapping.may_be_written());
+        if let Some(first) = refused.map(|(part, _)| part.start).min() {
+            (range.end, error) = (first, Some(Errno::EACCES));
         }
-        call.kernel.check_data(call.process, &range)?;
     }
-    call.kernel
-        .protect(call.machine, call.space, &range, permissions);
-    Ok(0)
+    if !range.is_empty() {
+        if permissions & WRITE != 0 {
+            call.kernel.check_data(call.process, &range)?;
+        }
+        call.kernel
+            .protect(call.machine, call.space, &range, permissions);
+    }
+    error.map_or(Ok(0), |error| Err(error.into()))
 }
 
 /// `mremap`.
@@ -255,14 +258,18 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
     if flags & !(MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP) != 0
         || stays && (flags & MREMAP_MAYMOVE == 0 || old_length != new_length)
         || flags & MREMAP_FIXED != 0 && flags & MREMAP_MAYMOVE == 0
-        || old_length == 0
     {
         return Err(Errno::EINVAL.into());
     }
+    // What a smaller one leaves behind may be other mappings, or nothing.
+    let kept = address + old_length.min(new_length);
     let (start, mapping) = match call.kernel.spaces[call.space].find(address) {
-        Some((start, &mapping)) if mapping.end >= old.end => (start, mapping),
+        Some((start, &mapping)) if mapping.end >= kept => (start, mapping),
         _ => return Err(Errno::EFAULT.into()),
     };
+    if old_length == 0 && !mapping.shared {
+        return Err(Errno::EINVAL.into());
+    }
     let more = if stays {
         new_length
     } else {
@@ -280,6 +287,7 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
         }
         let room = old.end..address.saturating_add(new_length);
         if mapping.end == old.end
+            && old_length > 0
             && room.end <= SPACE_END
             && kernel.spaces[call.space].is_free(&room)
         {
@@ -308,13 +316,21 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
             .find_gap(new_length)
             .ok_or(Errno::ENOMEM)?
     };
+    if old_length == 0 {
+        // A second mapping of what is shared.
+        let second = Mapping {
+            end: target + new_length,
+            ..mapping.advanced(address - start)
+        };
+        kernel.spaces[call.space].insert(target, second);
+        return Ok(target);
+    }
     // Take the old mapping out, and its pages to the new place.
-    let kept = old_length.min(new_length);
-    if kept < old_length {
-        kernel.unmap(call.machine, call.space, &(address + kept..old.end));
+    if kept < old.end {
+        kernel.unmap(call.machine, call.space, &(kept..old.end));
     }
     let Some((_, moved)) = kernel.spaces[call.space]
-        .remove(&(address..address + kept))
+        .remove(&(address..kept))
         .into_iter()
         .next()
     else {
@@ -322,7 +338,7 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
     };
     let mut leaves = Vec::new();
     let first = address / PAGE_BYTES;
-    let pages = first..first + kept / PAGE_BYTES;
+    let pages = first..kept / PAGE_BYTES;
     kernel
         .spaces
         .update(call.space, pages.clone(), |page, leaf| {

@@ -99,7 +99,7 @@ fn send(
     let nonblocking = call.file(number)?.nonblocking() || flags & MSG_DONTWAIT != 0;
     let socket = call.socket_state(id)?;
     if socket.connects() {
-        if to.is_some() && socket.family == Family::Unix {
+        if to.is_some() && socket.family == Family::Unix && socket.kind == Kind::Stream {
             return Err(match socket.state {
                 State::Connected { .. } => Errno::EISCONN.into(),
                 _ => Errno::EOPNOTSUPP.into(),

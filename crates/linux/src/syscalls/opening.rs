@@ -29,6 +29,10 @@ fn open_within(
     mode: u64,
     resolve: u64,
 ) -> Answer {
+    const MADE: u32 = O_CREAT | O_DIRECTORY;
+    if flags & MADE == MADE && flags & O_PATH == 0 {
+        return Err(Errno::EINVAL.into());
+    }
     let path = call.string(path)?;
     if resolve == 0
         && flags & O_NOFOLLOW == 0
@@ -264,7 +268,7 @@ fn check_open(call: &Call, inode: InodeId, flags: u32) -> Result<(), Errno> {
     }
     let writes = flags & O_ACCMODE != 0;
     let reads = flags & O_ACCMODE != 1;
-    if node.is_directory() && (writes || flags & O_CREAT != 0) {
+    if node.is_directory() && (writes || flags & (O_CREAT | O_TRUNC) != 0) {
         return Err(Errno::EISDIR);
     }
     if reads && node.mode & 0o400 == 0 || writes && node.mode & 0o200 == 0 {

@@ -3,6 +3,7 @@
 //! Always true: everything belongs to the one user, whose part of the mode is what counts.
 
 use super::names::{AT_HOW, Named, check_flags, notify_changed};
+use super::seals::SEAL_EXECUTE;
 use super::{Answer, Call};
 use crate::errno::Errno;
 use crate::process::USER_ID;
@@ -10,6 +11,11 @@ use crate::vfs::inode::{InodeId, Node, S_IFLNK};
 use crate::vfs::watch::{IN_ACCESS, IN_ATTRIB, IN_MODIFY};
 
 fn change_mode(call: &mut Call, inode: InodeId, mode: u64) -> Answer {
+    const EXECUTE: u32 = 0o111;
+    let old = call.kernel.files.inode(inode)?.mode;
+    if (old ^ mode as u32) & EXECUTE != 0 {
+        call.check_seals(inode, SEAL_EXECUTE)?;
+    }
     let now = call.now_ns();
     let node = call.kernel.files.inode_mut(inode)?;
     node.mode = mode as u32 & 0o7777;
@@ -87,8 +93,14 @@ pub(crate) fn utimensat(call: &mut Call) -> Answer {
     const UTIME_OMIT: u64 = 0x3fff_fffe;
     let [directory, path, times, flags, ..] = call.arguments;
     check_flags(flags, AT_HOW)?;
+    if times != 0 {
+        let nanoseconds = [8, 24].map(|at| call.read_u64(times.wrapping_add(at)));
+        if nanoseconds[0]? == UTIME_OMIT && nanoseconds[1]? == UTIME_OMIT {
+            return Ok(0);
+        }
+    }
     let inode = if path == 0 {
-        call.file(directory)?.inode().ok_or(Errno::EINVAL)?
+        call.usable(directory)?.inode().ok_or(Errno::EINVAL)?
     } else {
         match call.find_with_flags(directory, path, flags)? {
             Named::Inode(inode) => inode,

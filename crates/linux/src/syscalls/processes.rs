@@ -34,7 +34,10 @@ const WUNTRACED: u64 = 2;
 const WEXITED: u64 = 4;
 const WCONTINUED: u64 = 8;
 const WNOWAIT: u64 = 0x100_0000;
-/// `__WNOTHREAD`, `__WALL`, `__WCLONE`: every child is found by every thread.
+/// `__WALL`, `__WCLONE`: all children, and those alone that end with another signal than SIGCHLD.
+const WALL: u64 = 0x4000_0000;
+const WCLONE: u64 = 0x8000_0000;
+/// These and `__WNOTHREAD`: every child is found by every thread.
 const WAIT_KINDS: u64 = 0xe000_0000;
 
 /// `clone` of a process: `fork`, `vfork`, and what `posix_spawn` does. Sharing descriptors or
@@ -184,21 +187,27 @@ impl Wanted {
     }
 }
 
-/// A wanted child that has ended; `None` if none of them has. It is asked for no more if `take`.
+/// A wanted child that has ended, if the options ask for such; `None` if none of them has. It is asked for
+/// no more without `WNOWAIT`. No child is left that could do what is waited for: ECHILD.
 fn ended_child(
     call: &mut Call,
     wanted: Wanted,
-    take: bool,
+    options: u64,
 ) -> Result<Option<(ProcessId, Zombie)>, Errno> {
+    // Every child is one that ends with SIGCHLD, or is told of so.
+    if options & (WALL | WCLONE) == WCLONE {
+        return Err(Errno::ECHILD);
+    }
     let own = call.process;
     let processes = &mut call.kernel.processes;
     let found = processes
         .zombies
         .iter()
+        .filter(|_| options & WEXITED != 0)
         .find(|(id, zombie)| zombie.parent == own && wanted.includes(**id, zombie.group))
         .map(|(&id, &zombie)| (id, zombie));
     if let Some((id, zombie)) = found {
-        if take {
+        if options & WNOWAIT == 0 {
             processes.zombies.remove(&id);
             processes[own].children = processes[own].children.plus(zombie.usage);
         }
@@ -259,7 +268,7 @@ pub(crate) fn wait4(call: &mut Call) -> Answer {
         group if group < 0 => Wanted::Group(group.unsigned_abs()),
         one => Wanted::One(one as u32),
     };
-    let Some((id, zombie)) = ended_child(call, wanted, true)? else {
+    let Some((id, zombie)) = ended_child(call, wanted, options | WEXITED)? else {
         if let Some((child, change)) = changed_child(call, wanted, options, true) {
             if status != 0 {
                 call.write(status, &change.status_word().to_le_bytes())?;
@@ -302,12 +311,7 @@ pub(crate) fn waitid(call: &mut Call) -> Answer {
         3 => Wanted::One(call.process_behind(u64::from(id))?.0),
         _ => return Err(Errno::EINVAL.into()),
     };
-    let ended = ended_child(
-        call,
-        wanted,
-        options & WNOWAIT == 0 && options & WEXITED != 0,
-    )?;
-    let ended = ended.filter(|_| options & WEXITED != 0);
+    let ended = ended_child(call, wanted, options)?;
     let changed = match ended {
         None => changed_child(call, wanted, options, options & WNOWAIT == 0),
         Some(_) => None,

@@ -16,7 +16,7 @@ pub(crate) const SEAL_WRITE: u32 = 8;
 /// Writing, but for mappings that are there already.
 const SEAL_FUTURE_WRITE: u32 = 16;
 /// The mode of a file may not gain or lose the right to be executed.
-const SEAL_EXECUTE: u32 = 32;
+pub(crate) const SEAL_EXECUTE: u32 = 32;
 
 impl Call<'_> {
     /// Fails if one of these is sealed off.
@@ -67,6 +67,13 @@ pub(crate) fn add_seals(call: &mut Call, number: u64, added: u32) -> Answer {
     if added & SEAL_WRITE != 0 && spaces.any(|(_, space)| space.mappings.values().any(written)) {
         return Err(Errno::EBUSY.into());
     }
+    // What can be executed and stays so does not change any more.
+    let executable = call.kernel.files.inode(inode)?.mode & 0o111 != 0;
+    let added = match added & SEAL_EXECUTE {
+        0 => added,
+        _ if executable => added | SEAL_SHRINK | SEAL_GROW | SEAL_WRITE | SEAL_FUTURE_WRITE,
+        _ => added,
+    };
     call.kernel.rare.seals.insert(inode, seals | added);
     Ok(0)
 }
@@ -74,22 +81,23 @@ pub(crate) fn add_seals(call: &mut Call, number: u64, added: u32) -> Answer {
 /// `memfd_create`: a file without a name.
 pub(crate) fn memfd_create(call: &mut Call) -> Answer {
     const MFD_ALLOW_SEALING: u64 = 2;
+    const MFD_NOEXEC_SEAL: u64 = 8;
+    const MFD_EXEC: u64 = 0x10;
     let [name, flags, ..] = call.arguments;
     let name = call.string(name)?;
     // MFD_HUGETLB needs huge pages, which are not there.
-    if flags & !(7 | 0x18) != 0 || name.len() > 249 {
+    let both = MFD_NOEXEC_SEAL | MFD_EXEC;
+    if flags & !(7 | both) != 0 || flags & both == both || name.len() > 249 {
         return Err(Errno::EINVAL.into());
     }
     let now = call.now_ns();
-    let inode = call
-        .kernel
-        .files
-        .create(Node::File(FileNode::default()), 0o777, now);
-    let seals = if flags & MFD_ALLOW_SEALING == 0 {
-        SEAL_SEAL
-    } else {
-        0
+    let (mode, seals) = match flags & (MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL) {
+        0 => (0o777, SEAL_SEAL),
+        MFD_ALLOW_SEALING => (0o777, 0),
+        _ => (0o666, SEAL_EXECUTE),
     };
+    let node = Node::File(FileNode::default());
+    let inode = call.kernel.files.create(node, mode, now);
     call.kernel.rare.seals.insert(inode, seals);
     let file = OpenFile::new(Object::Inode(inode), 2, format!("/memfd:{name} (deleted)"));
     Ok(u64::from(call.open(file, flags & 1 != 0)?))

@@ -6,8 +6,8 @@ use crate::errno::Errno;
 use crate::machine::ThreadId;
 use crate::process::ProcessId;
 use crate::signal::{
-    AlternateStack, IGNORED, SI_TKILL, SI_USER, SIG_DFL, SIG_IGN, SIGNAL_MAX, SS_DISABLE,
-    SignalInfo, Target, UNBLOCKABLE, bit,
+    AlternateStack, IGNORED, SI_TKILL, SI_USER, SIG_DFL, SIG_IGN, SIGNAL_MAX, SS_AUTODISARM,
+    SS_DISABLE, SS_ONSTACK, SignalInfo, Target, UNBLOCKABLE, bit,
 };
 use crate::thread::Wait;
 
@@ -135,9 +135,10 @@ pub(crate) fn sigaltstack(call: &mut Call) -> Answer {
         if present.holds(stack_pointer) {
             return Err(Errno::EPERM.into());
         }
-        if wished.flags & SS_DISABLE != 0 {
+        let mode = wished.flags & !SS_AUTODISARM;
+        if mode == SS_DISABLE {
             wished = AlternateStack::default();
-        } else if wished.flags & 0x7fff_ffff > 1 {
+        } else if mode > SS_ONSTACK {
             return Err(Errno::EINVAL.into());
         } else if wished.size < 2048.max(SIGNAL_FRAME_BYTES) {
             return Err(Errno::ENOMEM.into());

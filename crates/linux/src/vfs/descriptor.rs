@@ -281,6 +281,12 @@ pub(crate) struct OpenFiles {
 }
 
 impl OpenFiles {
+    /// True if somebody has a file open for writing.
+    pub fn is_written(&self, inode: InodeId) -> bool {
+        let mut files = self.files.iter().map(|(_, file)| file);
+        files.any(|file| file.inode() == Some(inode) && file.writable())
+    }
+
     /// True if an open file is a changed object, or an epoll instance that watches one.
     pub fn shows(&self, file: u32, changed: &impl Fn(&Object) -> bool) -> bool {
         match self.files.get(file).map(|file| &file.object) {

@@ -180,6 +180,7 @@ facts! {
     system_v: ("system_v");
     message_queues: ("queues");
     corners_of_calls: ("corners");
+    what_is_done_in_part: ("partial");
     attributes_of_files: ("attributes");
     tables_of_open_files_and_shared_objects: ("tables");
     reports_of_the_system: ("reports");

@@ -306,7 +306,7 @@ impl Request {
         };
         let (programs, then) = self.programs(&mut given)?;
         let (folder, specification) = (self.pmem.as_deref(), &configuration.specification);
-        let pools = pools::given(folder, specification, &mut given.names, digest_of)?;
+        let pools = pools::given(folder, specification, &mut given.names)?;
         let lines = self.command_lines()?;
         let needs_pool = pool_exerciser::among(&lines).or_else(|| device_exerciser::among(&lines));
         if let (None, Some(name)) = (folder, needs_pool) {

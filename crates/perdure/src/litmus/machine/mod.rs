@@ -238,7 +238,8 @@ impl Runs<'_> {
         workload.pools = has_pools.then(|| {
             let pool = PoolFile {
                 name: assembly::POOL.into(),
-                bytes: vec![0; (assembly::PAGES * PAGE_BYTES) as usize],
+                size: assembly::PAGES * PAGE_BYTES,
+                ..PoolFile::default()
             };
             Arc::new(PoolSource::Files(vec![pool]))
         });
