@@ -302,3 +302,61 @@ impl Survived {
         self.pools.iter().map(pool).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file whose pages are zeros, or not, or holes; its bytes.
+    fn file_at(path: &Path, pages: &[u8], length: u64) -> Vec<u8> {
+        let mut bytes = vec![0; pages.len() * PAGE_BYTES as usize];
+        let mut file = fs::File::create(path).unwrap();
+        for (page, &fill) in bytes.chunks_mut(PAGE_BYTES as usize).zip(pages) {
+            page.fill(fill);
+            if fill == 0 {
+                file.seek(SeekFrom::Current(PAGE_BYTES as i64)).unwrap();
+            } else {
+                file.write_all(page).unwrap();
+            }
+        }
+        file.set_len(length).unwrap();
+        bytes.truncate(length as usize);
+        bytes
+    }
+
+    #[test]
+    fn a_pool_is_read_as_its_file_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let cases: [(&[u8], u64); 5] = [
+            (&[], 0),
+            (&[0, 0, 0], 9000),
+            (&[1, 2, 0, 3], 4 * PAGE_BYTES - 5),
+            (&[0, 7, 7, 0, 0, 9, 0], 6 * PAGE_BYTES + 1),
+            (&[5; 300], 300 * PAGE_BYTES - 1),
+        ];
+        for (pages, length) in cases {
+            let bytes = file_at(&folder.path().join("pool"), pages, length);
+            let mut left = 300 * PAGE_BYTES;
+            let pool = read_pool(folder.path(), "pool".into(), &mut left);
+            let pool = pool.unwrap().expect("there is room");
+            let taken = pages.iter().filter(|&&fill| fill != 0).count() as u64;
+            assert_eq!(left, (300 - taken) * PAGE_BYTES);
+            let mut read = vec![0; pages.len() * PAGE_BYTES as usize];
+            for (page, piece) in &pool.pieces {
+                let start = (page * PAGE_BYTES) as usize;
+                read[start..start + piece.len()].copy_from_slice(piece);
+            }
+            assert_eq!(read[..length as usize], bytes);
+            assert_eq!(digest_of(&pool, length), XxHash3_64::oneshot(&bytes) as u32);
+            if length > 0 {
+                let shorter = PoolFile {
+                    size: length - 1,
+                    ..pool.clone()
+                };
+                assert_ne!(digest_of(&pool, 0), digest_of(&shorter, 0));
+            }
+        }
+        let pool = read_pool(folder.path(), "pool".into(), &mut (299 * PAGE_BYTES));
+        assert!(pool.unwrap().is_none());
+    }
+}
