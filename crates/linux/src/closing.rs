@@ -1,17 +1,39 @@
-//! Open files that are closed.
+//! Open files that are closed, and spaces that are left.
 //!
 //! Always true: what an open file stands for goes with its last holder, be that a descriptor, a message
 //! on its way or a request; and whoever waits for something of it learns that it is gone.
 
 use crate::errno::Errno;
 use crate::kernel::Kernel;
+use crate::machine::{Machine, SpaceId};
 use crate::owners;
+use crate::page_table::ALL_PAGES;
 use crate::process::ProcessId;
 use crate::vfs::descriptor::{Lock, O_PATH, Object, OpenFile};
 use crate::vfs::locks::{self, LockOwner};
 use crate::vfs::watch::{IN_CLOSE_NOWRITE, IN_CLOSE_WRITE};
 
 impl Kernel {
+    /// Lets go of a space on behalf of one of the processes that live in it.
+    pub(crate) fn leave_space(&mut self, machine: &mut dyn Machine, space: SpaceId) {
+        let users = &mut self.spaces[space].users;
+        *users -= 1;
+        if *users > 0 {
+            return;
+        }
+        self.end_request_contexts_of(space);
+        self.rare.future_locks.remove(&space);
+        self.rare.small_pages.remove(&space);
+        let mappings = self.spaces.remove(space, &mut self.frames);
+        for mapping in mappings.values() {
+            if let Some(inode) = mapping.inode() {
+                self.free_inode_if_unused(inode);
+            }
+        }
+        // The number may soon name another space.
+        machine.mappings_changed(space, ALL_PAGES, true);
+    }
+
     /// The open file behind a descriptor of a process.
     pub(crate) fn open_file(&self, process: ProcessId, number: u64) -> Result<&OpenFile, Errno> {
         let descriptor = self.processes[process].descriptors.descriptor(number)?;

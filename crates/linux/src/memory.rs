@@ -8,7 +8,7 @@ use crate::address_space::{Backing, Mapping, Purpose, pages};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE_BYTES, SpaceId};
-use crate::page_table::{ALL_PAGES, DEVICE, EXECUTE, KEPT, READ, VALID, WRITE, entry, frame_of};
+use crate::page_table::{DEVICE, EXECUTE, KEPT, READ, VALID, WRITE, entry, frame_of};
 use crate::room::Growth;
 use crate::vfs::InodeId;
 use crate::vfs::inode::{Device, PAGE_PRESENT};
@@ -534,25 +534,5 @@ impl Kernel {
                 machine.mappings_changed(space, pages(&range), false);
             }
         }
-    }
-
-    /// Lets go of a space on behalf of one of the processes that live in it.
-    pub(crate) fn leave_space(&mut self, machine: &mut dyn Machine, space: SpaceId) {
-        let users = &mut self.spaces[space].users;
-        *users -= 1;
-        if *users > 0 {
-            return;
-        }
-        self.end_request_contexts_of(space);
-        self.rare.future_locks.remove(&space);
-        self.rare.small_pages.remove(&space);
-        let mappings = self.spaces.remove(space, &mut self.frames);
-        for mapping in mappings.values() {
-            if let Some(inode) = mapping.inode() {
-                self.free_inode_if_unused(inode);
-            }
-        }
-        // The number may soon name another space.
-        machine.mappings_changed(space, ALL_PAGES, true);
     }
 }

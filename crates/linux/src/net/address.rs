@@ -96,11 +96,7 @@ impl Address {
         }
         let port = bytes.get(2..4).and_then(<[u8]>::first_chunk);
         let port = port.map_or(0, |raw| u16::from_be_bytes(*raw));
-        let wrong = if family == Family::Unix {
-            Errno::EINVAL
-        } else {
-            Errno::EAFNOSUPPORT
-        };
+        let wrong = family.refusal();
         let address = match (family, named) {
             (Family::Inet | Family::Inet6, AF_INET) => {
                 let ip = bytes.get(4..8).and_then(<[u8]>::first_chunk);

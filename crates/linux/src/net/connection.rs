@@ -193,9 +193,15 @@ impl Kernel {
         self.remove_socket(id, dropped);
     }
 
-    /// A TCP socket is as it was before it was connected or listened (`connect` to `AF_UNSPEC`); its
-    /// peer is cut off, if it has not closed as well.
-    pub(crate) fn cut_off(&mut self, id: u32, dropped: &mut Vec<u32>) -> Result<(), Errno> {
+    /// A socket is as it was before it was connected or listened (`connect` to `AF_UNSPEC`); the peer of
+    /// one of TCP is cut off, if it has not closed as well.
+    pub(crate) fn disconnect(&mut self, id: u32, dropped: &mut Vec<u32>) -> Result<(), Errno> {
+        let socket = self.rare.sockets.get(id)?;
+        match (socket.connects(), socket.is_internet()) {
+            (false, _) => return self.rare.sockets.disconnect(id),
+            (true, false) => return Err(Errno::EINVAL),
+            (true, true) => {}
+        }
         self.stop_listening(id, dropped);
         let socket = self.rare.sockets.get(id)?;
         if !(socket.input_ended && socket.output_ended) {

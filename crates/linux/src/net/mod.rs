@@ -51,6 +51,16 @@ pub(crate) enum Family {
     Netlink,
 }
 
+impl Family {
+    /// What the address of another family is refused with.
+    pub fn refusal(self) -> Errno {
+        match self {
+            Family::Unix => Errno::EINVAL,
+            _ => Errno::EAFNOSUPPORT,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Kind {
     Stream,

@@ -134,11 +134,7 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
         0x5421 => {
             let on = call.read_u32(address)? != 0;
             let file = call.file_mut(number)?;
-            file.flags = if on {
-                file.flags | O_NONBLOCK
-            } else {
-                file.flags & !O_NONBLOCK
-            };
+            file.flags = file.flags & !O_NONBLOCK | if on { O_NONBLOCK } else { 0 };
             Ok(0)
         }
         // FIOASYNC.

@@ -221,32 +221,15 @@ pub(crate) fn futex(call: &mut Call) -> Answer {
             if address % 4 != 0 {
                 return Err(Errno::EINVAL.into());
             }
-            Ok(call
-                .kernel
-                .futex_wake(key, value.min(i32::MAX as u64), bitset))
+            let count = value.min(i32::MAX as u64);
+            Ok(call.kernel.futex_wake(key, count, bitset))
         }
         FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => {
-            if (value as i32) < 0 || (fourth as i32) < 0 || address % 4 != 0 {
-                return Err(Errno::EINVAL.into());
-            }
-            if command == FUTEX_CMP_REQUEUE
-                && call.kernel.futex_word(call.machine, call.space, address)? != sixth as u32
-            {
-                return Err(Errno::EAGAIN.into());
-            }
+            let compared = (command == FUTEX_CMP_REQUEUE).then_some(sixth as u32);
             let second = call.kernel.futex_key(call.space, second_address, private);
-            let woken = call
-                .kernel
-                .futex_wake(key, value.min(i32::MAX as u64), u32::MAX);
-            let moved = call
-                .kernel
-                .futex_move(key, second, fourth.min(i32::MAX as u64));
+            let (woken, moved) = requeue(call, address, (key, second), [value, fourth], compared)?;
             // FUTEX_REQUEUE tells how many were woken, FUTEX_CMP_REQUEUE both.
-            Ok(if command == FUTEX_REQUEUE {
-                woken
-            } else {
-                woken + moved
-            })
+            Ok(woken + compared.map_or(0, |_| moved))
         }
         FUTEX_WAKE_OP => {
             let second = call.kernel.futex_key(call.space, second_address, private);
@@ -278,6 +261,28 @@ pub(crate) fn futex(call: &mut Call) -> Answer {
             Err(Errno::ENOSYS.into())
         }
     }
+}
+
+/// Wakes some who wait for the word at an address, if it is the one that is expected, and lets others wait
+/// for another one; how many.
+fn requeue(
+    call: &mut Call,
+    address: u64,
+    (from, to): (FutexKey, FutexKey),
+    counts: [u64; 2],
+    expected: Option<u32>,
+) -> Result<(u64, u64), Errno> {
+    let [woken, moved] = counts.map(|count| u64::try_from(count as i32));
+    let (Ok(woken), Ok(moved), 0) = (woken, moved, address % 4) else {
+        return Err(Errno::EINVAL);
+    };
+    if let Some(expected) = expected
+        && call.kernel.futex_word(call.machine, call.space, address)? != expected
+    {
+        return Err(Errno::EAGAIN);
+    }
+    let woken = call.kernel.futex_wake(from, woken, u32::MAX);
+    Ok((woken, call.kernel.futex_move(from, to, moved)))
 }
 
 /// The new word of `FUTEX_WAKE_OP`, and whether the old one passes the comparison; `None` of what there

@@ -190,12 +190,9 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
     const LAST_CAPABILITY: u64 = 40;
     let [option, argument, others @ .., _] = call.arguments;
     match option as i32 {
-        // PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS.
-        38 if argument != 1 || others != [0; 3] => Err(Errno::EINVAL.into()),
-        39 if argument != 0 || others != [0; 3] => Err(Errno::EINVAL.into()),
-        // PR_SET_THP_DISABLE, PR_GET_THP_DISABLE.
-        41 if others != [0; 3] => Err(Errno::EINVAL.into()),
-        42 if argument != 0 || others != [0; 3] => Err(Errno::EINVAL.into()),
+        // Whoever sets NO_NEW_PRIVS says 1, and who asks for that and THP_DISABLE nothing.
+        38 | 39 | 42 if argument != u64::from(option == 38) => Err(Errno::EINVAL.into()),
+        38 | 39 | 41 | 42 if others != [0; 3] => Err(Errno::EINVAL.into()),
         29 | 30 | 36..=39 | 41 | 42 => restraint(call, option, argument),
         // PR_SET_VMA changes nothing; PR_GET_KEEPCAPS, PR_GET_SECUREBITS are off.
         0x5356_4d41 | 7 | 27 => Ok(0),

@@ -1,5 +1,7 @@
 //! mmap and its kin, and the program break.
 
+use std::ops::Range;
+
 use super::locked_memory::locked_limit;
 use super::memory_types::without_type;
 use super::seals::SEAL_WRITE;
@@ -325,20 +327,21 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
         kernel.spaces[call.space].insert(target, second);
         return Ok(target);
     }
-    // Take the old mapping out, and its pages to the new place.
     if kept < old.end {
         kernel.unmap(call.machine, call.space, &(kept..old.end));
     }
-    let Some((_, moved)) = kernel.spaces[call.space]
-        .remove(&(address..kept))
-        .into_iter()
-        .next()
-    else {
-        return Err(Errno::EFAULT.into());
-    };
+    move_mapping(call, address..kept, target..target + new_length, stays)
+}
+
+/// Takes a mapping out, and its pages to another place; one that `stays` begins anew.
+fn move_mapping(call: &mut Call, old: Range<u64>, new: Range<u64>, stays: bool) -> Answer {
+    let kernel = &mut *call.kernel;
+    let mut removed = kernel.spaces[call.space].remove(&old).into_iter();
+    let (_, moved) = removed.next().ok_or(Errno::EFAULT)?;
+    drop(removed);
     let mut leaves = Vec::new();
-    let first = address / PAGE_BYTES;
-    let pages = first..kept / PAGE_BYTES;
+    let first = old.start / PAGE_BYTES;
+    let pages = first..old.end / PAGE_BYTES;
     kernel
         .spaces
         .update(call.space, pages.clone(), |page, leaf| {
@@ -348,22 +351,20 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
     for (page, leaf) in leaves {
         kernel
             .spaces
-            .set_leaf(call.space, target / PAGE_BYTES + page, leaf);
+            .set_leaf(call.space, new.start / PAGE_BYTES + page, leaf);
     }
     call.machine
         .mappings_changed(call.space, pages, moved.executable());
-    kernel.spaces[call.space].insert(
-        target,
-        Mapping {
-            end: target + new_length,
-            ..moved
-        },
-    );
+    let mapping = Mapping {
+        end: new.end,
+        ..moved
+    };
+    kernel.spaces[call.space].insert(new.start, mapping);
     if stays {
-        // The pages are at the new place alone; the old one begins anew.
-        kernel.spaces[call.space].insert(address, moved);
+        // The pages are at the new place alone.
+        kernel.spaces[call.space].insert(old.start, moved);
     }
-    Ok(target)
+    Ok(new.start)
 }
 
 /// `brk`.

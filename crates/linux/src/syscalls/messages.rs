@@ -583,12 +583,10 @@ fn given_address(
     }
     match call.address_at(at, length, family)? {
         Given::Address(address) => Ok(Some(address)),
-        // One that is connected is not asked what the address is.
-        Given::Unspecified if family == Family::Unix && connects => {
-            Ok(Some(Address::Unix(UnixName::None)))
-        }
-        Given::Unspecified if family == Family::Unix => Err(Errno::EINVAL),
-        Given::Unspecified => Ok(None),
+        // One that connects is not asked what the address is.
+        Given::Unspecified if family != Family::Unix => Ok(None),
+        Given::Unspecified if connects => Ok(Some(Address::Unix(UnixName::None))),
+        Given::Unspecified => Err(Errno::EINVAL),
     }
 }
 
@@ -597,14 +595,8 @@ pub(crate) fn sendto(call: &mut Call) -> Answer {
     let [number, buffer, length, flags, at, address_bytes] = call.arguments;
     let to = given_address(call, number, at, address_bytes)?;
     let pieces = super::transfer::one_piece(buffer, length);
-    send(
-        call,
-        number,
-        &pieces,
-        flags as u32,
-        to,
-        &Ancillary::default(),
-    )
+    let nothing = Ancillary::default();
+    send(call, number, &pieces, flags as u32, to, &nothing)
 }
 
 /// `sendmsg`.

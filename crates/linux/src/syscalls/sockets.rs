@@ -181,8 +181,7 @@ pub(crate) fn bind(call: &mut Call) -> Answer {
             let ip = crate::net::address::mapped([0; 4]);
             call.kernel.rare.sockets.bind_internet(id, ip, 0)?;
         }
-        Given::Unspecified if family == Family::Unix => return Err(Errno::EINVAL.into()),
-        Given::Unspecified => return Err(Errno::EAFNOSUPPORT.into()),
+        Given::Unspecified => return Err(family.refusal().into()),
         Given::Address(Address::Internet { ip, port }) => {
             call.kernel.rare.sockets.bind_internet(id, ip, port)?;
         }
@@ -314,17 +313,10 @@ pub(crate) fn connect(call: &mut Call) -> Answer {
     let (family, connects) = (socket.family, socket.connects());
     let given = call.address_at(at, length, family)?;
     let address = match given {
-        Given::Unspecified if family == Family::Unix && connects => {
-            return Err(Errno::EINVAL.into());
-        }
-        Given::Unspecified if connects => {
-            let mut dropped = Vec::new();
-            call.kernel.cut_off(id, &mut dropped)?;
-            call.kernel.close_files(dropped);
-            return Ok(0);
-        }
         Given::Unspecified => {
-            call.kernel.rare.sockets.disconnect(id)?;
+            let mut dropped = Vec::new();
+            call.kernel.disconnect(id, &mut dropped)?;
+            call.kernel.close_files(dropped);
             return Ok(0);
         }
         Given::Address(address) => address,
