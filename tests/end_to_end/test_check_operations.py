@@ -321,6 +321,87 @@ def test_pools_lie_where_the_program_has_mapped_them(command: Command, tmp_path:
     assert ended.status == 0, ended.stdout + ended.stderr
 
 
+PARTS = """
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int made(const char *path, long bytes)
+{
+    const int file = open(path, O_RDWR | O_CREAT, 0644);
+    ftruncate(file, bytes);
+    fsync(file);
+    return file;
+}
+
+int main(int count, char **words)
+{
+    if (count < 3) {
+        return 0; /* recovers */
+    }
+    const long bytes = atol(words[1]), first = atol(words[2]);
+    const int never_mapped = made("/pmem/0", 1);
+    const int file = made("/pmem/a", bytes), other = made("/pmem/b@1", bytes);
+    long *volatile *target = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, first);
+    volatile long *cell = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, other, first);
+    write(never_mapped, "", 1);
+    cell[1] = 7;
+    fsync(other);
+    *target = (long *)&cell[1];
+    fsync(file);
+    cell[1] = 8;
+    fsync(other);
+    return 0;
+}
+"""
+FOLLOWED = """
+#include <stdio.h>
+#include "perdure_invariant.h"
+
+int invariant(const struct perdure_pool *pools, size_t count)
+{
+    const struct perdure_pool *pool = perdure_pool_named(pools, count, "a");
+    const struct perdure_pool *other = perdure_pool_named(pools, count, "b@1");
+    if (pool == NULL || other == NULL) {
+        return 0;
+    }
+    const long *const *target = (const void *)((const char *)pool->start + FIRST);
+    const long *cell = (const void *)((const char *)other->start + FIRST);
+    if (*target == NULL) {
+        return 0;
+    }
+    printf("it leads to %ld\\n", **target);
+    return *target != &cell[1] || other->first > FIRST || other->bytes < FIRST + 4096 || MISTAKE;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "first"), [(8192, 0), (12288, 4096), (2**30, 0), (2**30 + 2**24, 2**30)]
+)
+def test_of_a_pool_of_which_a_part_was_mapped_that_part_is_where_it_was(
+    size: int, first: int, command: Command, tmp_path: Path
+) -> None:
+    compiler = toolchain.installed()
+    if compiler is None:
+        pytest.skip("no C compiler for riscv64")
+    source = tmp_path / "parts.c"
+    source.write_text(PARTS)
+    program = compiler.build(source, tmp_path / "parts", ("-g", "-O1", "-D_GNU_SOURCE"))
+    file = tmp_path / "followed.c"
+    line = ("--", program, str(size), str(first), "--then", program, "recover")
+    for mistake, status in (("0", 0), ("**target != 8", 1)):
+        file.write_text(FOLLOWED.replace("FIRST", str(first)).replace("MISTAKE", mistake))
+        ended = command("check", "--invariant", str(file), "--json", "-", *line)
+        assert ended.status == status, ended.stderr
+        report = json.loads(ended.stdout)
+        part = f"only the bytes {first} to {first + 4096} of /pmem/b@1 are mapped"
+        assert any(part in notice for notice in report["notices"])
+        said = {detail for bug in report["bugs"] for detail in bug["detail"]}
+        assert "it leads to 7" in said or status == 0
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

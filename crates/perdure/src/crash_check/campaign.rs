@@ -43,6 +43,8 @@ pub use visit::Visited;
 const BATCH: usize = 64;
 /// Points for which the run is run once more.
 const ROUND: usize = 1024;
+/// How an invariant's program begins to say that it cannot map all of a pool (`guest/perdure_invariant.c`).
+const PARTLY: &str = "invariant: only the bytes ";
 /// Causes that are looked for.
 const CAUSES: usize = 400;
 /// Orders of a program's threads that are tried, unless told otherwise.
@@ -63,10 +65,14 @@ pub fn run(
     memory.suffices(asked.jobs())?;
     let patience = asked.patience_for(surveyed.life.instructions);
     let mut recoveries = prepared.recoveries(patience, &surveyed.mapped, memory.clone());
-    let patience = asked.patience_for(on_the_whole_pool(&recoveries, &surveyed)?);
+    let (most, partly) = on_the_whole_pool(&recoveries, &surveyed)?;
+    let patience = asked.patience_for(most);
     recoveries.patience = patience;
     let is_whole = shares.part.is_none();
     let mut book = Book::open(asked, &surveyed, shares)?;
+    // A check that goes on has said so before.
+    (book.done.notices).retain(|notice| !partly.contains(notice));
+    book.done.notices.splice(0..0, partly);
     let schedules = if asked.model == Model::Machine {
         let how = (patience, &surveyed.mapped);
         machine::run(asked, prepared, how, (observer, started), &mut book)?;
@@ -199,9 +205,13 @@ pub fn said(life: &Life) -> String {
 }
 
 /// Everything has to go well on the pool that the run leaves in the end, if all of it is durable. Returns the
-/// most instructions that a program takes there.
-fn on_the_whole_pool(recoveries: &Recoveries, surveyed: &Surveyed) -> Result<u64, Error> {
+/// most instructions that a program takes there, and what an invariant cannot see of it.
+fn on_the_whole_pool(
+    recoveries: &Recoveries,
+    surveyed: &Surveyed,
+) -> Result<(u64, Vec<String>), Error> {
     let (mut pool, mut most) = (surveyed.machine.pool.clone(), 0);
+    let mut partly = Vec::new();
     for &which in recoveries.programs.keys() {
         let from = match which {
             Which::Dump => surveyed.machine.pool.clone(),
@@ -217,11 +227,14 @@ fn on_the_whole_pool(recoveries: &Recoveries, surveyed: &Surveyed) -> Result<u64
             ));
         }
         most = most.max(life.instructions);
+        let error = String::from_utf8_lossy(&life.error);
+        let said = error.lines().filter(|line| line.starts_with(PARTLY));
+        partly.extend(said.map(str::to_owned));
         if which == Which::Recovery {
             pool = life.pool;
         }
     }
-    Ok(most)
+    Ok((most, partly))
 }
 
 /// Who explores the points of a run.

@@ -143,9 +143,10 @@ impl Prepared {
     fn recoveries(&self, patience: u64, mapped: &Mapped, memory: Memory) -> Recoveries {
         let mut programs = self.programs.clone();
         if let Some(check) = programs.get_mut(&Which::Check).filter(|_| self.invariant) {
-            let told = mapped
-                .iter()
-                .map(|(path, address)| format!("{path}@{address:x}"));
+            let told = mapped.iter().map(|(path, extent)| {
+                let (start, end, offset) = (extent.start, extent.end, extent.offset);
+                format!("{path}@{start:x}-{end:x}+{offset:x}")
+            });
             check.arguments.extend(told);
         }
         Recoveries::new(self.world.clone(), programs, patience, memory)

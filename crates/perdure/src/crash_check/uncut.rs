@@ -62,7 +62,17 @@ pub struct Surveyed {
 }
 
 /// Where pools are mapped, by their paths.
-pub type Mapped = BTreeMap<String, u64>;
+pub type Mapped = BTreeMap<String, Extent>;
+
+/// How much of a pool is mapped in one piece, and where.
+pub struct Extent {
+    /// First address.
+    pub start: u64,
+    /// Address behind the last one.
+    pub end: u64,
+    /// Where in the pool it begins.
+    pub offset: u64,
+}
 
 /// A run that is followed.
 pub struct Following {
@@ -274,15 +284,32 @@ fn visit_by_turns(
     }
 }
 
-/// Notes where the pools that are mapped now begin.
+/// Notes where the pools that are mapped now lie. Of a pool with several mappings the first that was seen
+/// counts, with what continues it.
 fn look_at_mappings(machine: &Functional, mapped: &mut Mapped) {
     let space = machine.running().map(|running| running.space);
     let mappings = space.map_or_else(Vec::new, |space| machine.kernel().mappings(space));
     for mapping in mappings {
         let is_pool = mapping.name.starts_with("/pmem/");
         if let Some(offset) = mapping.file_offset.filter(|_| is_pool) {
-            let start = mapping.start.wrapping_sub(offset);
-            mapped.entry(mapping.name).or_insert(start);
+            let (start, end) = (mapping.start, mapping.end);
+            let new = Extent { start, end, offset };
+            mapped
+                .entry(mapping.name)
+                .and_modify(|known| known.join(&new))
+                .or_insert(new);
+        }
+    }
+}
+
+impl Extent {
+    /// Takes in another one that continues it.
+    fn join(&mut self, other: &Self) {
+        let base = |one: &Self| one.start.wrapping_sub(one.offset);
+        if base(self) == base(other) && other.start <= self.end && self.start <= other.end {
+            self.start = self.start.min(other.start);
+            self.end = self.end.max(other.end);
+            self.offset = self.offset.min(other.offset);
         }
     }
 }
