@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perdure import PerdureError, _core, outputs, tables, terminal
+from perdure.check_words import printable
 from perdure.commands.shared import finish
 from perdure.options import JsonOption, PlantedBugOption
 
@@ -68,10 +69,8 @@ def litmus(
     outputs.write_json(decided, json_file)
     console = terminal.tables(json_file)
     for test in decided["tests"]:
-        console.print(
-            tables.line(f"{test['file']}: {test['name']} ({test['model']})", "bold"),
-            highlight=False,
-        )
+        head = printable(f"{test['file']}: {test['name']} ({test['model']})")
+        console.print(tables.line(head, "bold"), highlight=False)
         for contents in test["contents"]:
             console.print(tables.line(f"  {contents}"), highlight=False)
         for text in _verdict(test) + _on_machine(test["machine"]):
@@ -118,12 +117,15 @@ def _on_machine(machine: OnMachines | None) -> list[str]:
 
 
 def _summary(tests: list[LitmusTest]) -> list[str]:
-    as_stated = sum(not _differs(test) for test in tests)
+    stating = [test for test in tests if test["stated"] is not None]
+    as_stated = f"{sum(not _differs(test) for test in stating)} of {len(stating)} tests as stated"
+    if len(stating) < len(tests):
+        as_stated += f", {len(tests) - len(stating)} without a statement"
     machines = [test["machine"] for test in tests if test["machine"] is not None]
     unsound = sum(bool(machine["unsound"]) for machine in machines)
     complete = sum(not machine["unsound"] and not machine["not_reached"] for machine in machines)
     return [
-        f"{as_stated} of {len(tests)} tests as stated",
+        as_stated,
         f"{len(machines)} ran on machines: {unsound} unsound, {complete} complete, "
         f"{len(machines) - unsound - complete} sound and not complete",
     ]

@@ -27,8 +27,8 @@ DIFFERS = {"agrees": False, "not_in_model": ["x=0 y=1"], "not_stated": ["x=1 y=1
 @pytest.mark.parametrize(
     ("stated", "status", "said"),
     [
-        (None, 0, ["the file states nothing"]),
-        (AGREES, 0, ["as the file states"]),
+        (None, 0, ["the file states nothing", "0 of 0 tests as stated, 1 without a statement\n"]),
+        (AGREES, 0, ["as the file states", "1 of 1 tests as stated\n"]),
         (DIFFERS, 1, ["stated, but not allowed: x=0 y=1", "allowed, but not stated: x=1 y=1"]),
     ],
 )
@@ -44,6 +44,14 @@ def test_what_a_file_states_decides_the_status(core, command, monkeypatch, state
     unasked = {"cuts": None, "seed": None, "planted_bug": None}
     assert (found, asked) == (status, [{"files": ["a.toml"], **unasked}])
     assert all(text in out for text in [*CONTENTS, *said, "no machine has run it"])
+
+
+def test_what_a_file_calls_itself_moves_no_cursor(core, command, monkeypatch):
+    decided = answer(AGREES)
+    decided["tests"][0]["name"] = "a\x1b[31mtest\nof its own, é"
+    monkeypatch.setattr(core, "litmus", lambda _: json.dumps(decided), raising=False)
+    _, out, _ = command("litmus", "a.toml")
+    assert r"a.toml: a\x1b[31mtest\nof its own, é (px86)" in out
 
 
 UNSOUND = {

@@ -108,11 +108,11 @@ fn planted(bug: Option<&str>) -> Result<Option<Mistake>, Error> {
 }
 
 fn read_file(file: &str) -> Result<Test, Error> {
-    let text = std::fs::read_to_string(file).map_err(|source| Error::Host {
+    let bytes = std::fs::read(file).map_err(|source| Error::Host {
         what: file.to_owned(),
         source,
     })?;
-    read::read(&text).map_err(|message| Error::Request(format!("{file}:{message}")))
+    read::read_bytes(&bytes).map_err(|message| Error::Request(format!("{file}:{message}")))
 }
 
 fn decision(

@@ -1,6 +1,6 @@
 //! What is wrong with a file is said with its line and column.
 
-use perdure::litmus::read::read;
+use perdure::litmus::read::{read, read_bytes};
 
 /// A test with these threads and lines behind them.
 fn wrong(model: &str, threads: &str, more: &str) -> String {
@@ -85,6 +85,10 @@ fn lines_and_contents_are_checked() {
             "same_line = [[\"x\", \"x\"]]\n",
             "3:20: 'x' is in a line already",
         ),
+        (
+            "same_line = [[\"x\", \"yy\"]]\n",
+            "3:20: 'yy' is no location of any thread; the nearest is 'y'",
+        ),
         ("allowed = [\"x=0\"]\n", "3:13: what y holds is missing"),
         (
             "allowed = [\"x=0 x=1 y=0\"]\n",
@@ -110,8 +114,16 @@ fn lines_and_contents_are_checked() {
 }
 
 #[test]
-fn a_line_may_have_a_place_that_no_thread_touches() {
-    let text = "name = 'x'\nmodel = 'px86'\nsame_line = [['x', 'x2']]\nthreads = [['store x 1']]";
-    let test = read(text).expect("a test");
-    assert_eq!((test.locations.len(), test.lines), (1, vec![0]));
+fn what_is_no_text_is_refused_at_its_first_byte_that_is_none() {
+    for (bytes, expected) in [
+        (&b"name = \"\xff\"\n"[..], "1:9: the byte 0xff is no UTF-8"),
+        (
+            b"# \xc3\xa9\nname = \"\xc3\"",
+            "2:9: the byte 0xc3 is no UTF-8",
+        ),
+        (b"#\xc3\xa9\xe9", "1:3: the byte 0xe9 is no UTF-8"),
+    ] {
+        let message = read_bytes(bytes).expect_err("no text");
+        assert_eq!(message, expected);
+    }
 }
