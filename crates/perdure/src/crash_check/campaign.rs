@@ -21,7 +21,7 @@ use super::checkable::is_checkable;
 use super::done::Outline;
 use super::explore::{Choices, Explorer, Failed};
 use super::memory::Memory;
-use super::oracle::Expected;
+use super::oracle::{Expected, PARTLY};
 use super::record::{Keeps, Point};
 use super::recovery::{End, Life, Recoveries, Which};
 use super::report;
@@ -43,8 +43,6 @@ pub use visit::Visited;
 const BATCH: usize = 64;
 /// Points for which the run is run once more.
 const ROUND: usize = 1024;
-/// How an invariant's program begins to say that it cannot map all of a pool (`guest/perdure_invariant.c`).
-const PARTLY: &str = "invariant: only the bytes ";
 /// Causes that are looked for.
 const CAUSES: usize = 400;
 /// Orders of a program's threads that are tried, unless told otherwise.

@@ -17,6 +17,8 @@ use crate::restart::last_lines_of;
 
 /// The status of an invariant that does not hold (`guest/perdure_invariant.c`).
 const VIOLATED: i32 = 1;
+/// How the invariant's program begins to say that it cannot map all of a pool.
+pub const PARTLY: &str = "invariant: only the bytes ";
 /// Of what might be shown, so much is told.
 const TOLD: usize = 4;
 
@@ -176,7 +178,7 @@ impl Expected {
     pub fn judge(&self, which: Which, life: &Life, point: &Point) -> Option<Wrong> {
         let phase = &point.phase;
         if self.invariant && which == Which::Check && life.end == End::Status(VIOLATED) {
-            let said = last_lines_of(&[life.output.as_slice(), &life.error].concat());
+            let said = last_lines_of(&[life.output.as_slice(), &own_words(&life.error)].concat());
             return Some(Wrong::Violated { said });
         }
         if life.end != End::Status(0) {
@@ -225,6 +227,13 @@ impl Expected {
             bytes: torn.iter().map(|(_, bytes)| bytes).sum(),
         })
     }
+}
+
+/// What an invariant has printed itself: without what is said of pools of which it has a part.
+fn own_words(error: &[u8]) -> Vec<u8> {
+    let lines = error.split_inclusive(|&byte| byte == b'\n');
+    let own = lines.filter(|line| !line.starts_with(PARTLY.as_bytes()));
+    own.flatten().copied().collect()
 }
 
 impl Expected {
