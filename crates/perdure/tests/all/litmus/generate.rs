@@ -72,14 +72,8 @@ pub fn text(random: &mut Random, model: &str, shape: Shape) -> String {
     let threads: Vec<String> = (0..shape.draw(random, shape.threads))
         .map(|_| thread(random, model, shape))
         .collect();
-    let together: &[&str] = [&[][..], &["x", "y"], &["x", "y", "z"], &[]][random.index(4)];
+    let lines = ["[]", "[['x', 'y']]", "[['x', 'y', 'z']]", "[]"][random.index(4)];
     let threads = threads.join(", ");
-    // Those that some thread has: names of locations are in no other word.
-    let used = |name: &&str| threads.contains(&format!(" {name}"));
-    let lines: Vec<String> = (together.iter().copied().filter(used))
-        .map(|name| format!("'{name}'"))
-        .collect();
-    let lines = format!("[[{}]]", lines.join(", "));
     format!("name = 'random'\nmodel = '{model}'\nsame_line = {lines}\nthreads = [{threads}]\n")
 }
 
