@@ -88,17 +88,17 @@ pub(crate) fn fcntl(call: &mut Call) -> Answer {
 /// `F_GET_RW_HINT`, `F_SET_RW_HINT`: how long what is written to a file will live.
 fn lifetime(call: &mut Call, number: u64, sets: bool, address: u64) -> Answer {
     let inode = call.file(number)?.inode();
-    let lifetimes = &call.kernel.rare.lifetimes;
     if !sets {
-        let hint = inode.and_then(|inode| lifetimes.get(&inode)).copied();
-        call.write(address, &u64::from(hint.unwrap_or_default()).to_le_bytes())?;
+        let hint = inode.and_then(|inode| call.kernel.rare.lifetimes.get(&inode));
+        let hint = hint.copied().unwrap_or_default();
+        call.write(address, &u64::from(hint).to_le_bytes())?;
         return Ok(0);
     }
     let hint = call.read_u64(address)?;
     let hint = u8::try_from(hint).ok().filter(|&hint| hint <= LIFETIME_MAX);
     let hint = hint.ok_or(Errno::EINVAL)?;
-    // Of a pipe or a socket, which is never written to a device, it is not remembered.
     let lifetimes = &mut call.kernel.rare.lifetimes;
+    // Of a pipe or a socket, which is never written to a device, it is not remembered.
     match inode {
         Some(inode) if hint > 0 => lifetimes.insert(inode, hint),
         Some(inode) => lifetimes.remove(&inode),
