@@ -87,39 +87,23 @@ pub(crate) fn fchownat(call: &mut Call) -> Answer {
     check_owner(user, group)
 }
 
-/// `utimensat`.
+/// `utimensat`. Who changes neither time is not asked of what.
 pub(crate) fn utimensat(call: &mut Call) -> Answer {
-    const UTIME_NOW: u64 = 0x3fff_ffff;
-    const UTIME_OMIT: u64 = 0x3fff_fffe;
     let [directory, path, times, flags, ..] = call.arguments;
     check_flags(flags, AT_HOW)?;
-    if times != 0 {
-        let nanoseconds = [8, 24].map(|at| call.read_u64(times.wrapping_add(at)));
-        if nanoseconds[0]? == UTIME_OMIT && nanoseconds[1]? == UTIME_OMIT {
-            return Ok(0);
-        }
-    }
-    let inode = if path == 0 {
-        call.usable(directory)?.inode().ok_or(Errno::EINVAL)?
-    } else {
-        match call.find_with_flags(directory, path, flags)? {
-            Named::Inode(inode) => inode,
-            Named::Descriptor(number) => call.file(number)?.inode().ok_or(Errno::EINVAL)?,
-            Named::Link(_) => return Err(Errno::EPERM.into()),
-        }
-    };
+    let inode = timed(call, directory, path, flags);
     let now = call.now_ns();
-    let mut new = [Some(now); 2];
-    if times != 0 {
-        for (index, slot) in new.iter_mut().enumerate() {
-            let at = times.wrapping_add(16 * index as u64);
-            *slot = match call.read_u64(at.wrapping_add(8))? {
-                UTIME_NOW => Some(now),
-                UTIME_OMIT => None,
-                _ => Some(call.duration_at(at)?),
-            };
-        }
+    let new = match times {
+        0 => [Some(now); 2],
+        at => [
+            time_at(call, at, now)?,
+            time_at(call, at.wrapping_add(16), now)?,
+        ],
+    };
+    if new == [None; 2] {
+        return Ok(0);
     }
+    let inode = inode?;
     let node = call.kernel.files.inode_mut(inode)?;
     node.accessed_ns = new[0].unwrap_or(node.accessed_ns);
     node.modified_ns = new[1].unwrap_or(node.modified_ns);
@@ -131,6 +115,29 @@ pub(crate) fn utimensat(call: &mut Call) -> Answer {
     };
     notify_changed(call, inode, mask);
     Ok(0)
+}
+
+/// The inode whose times change.
+fn timed(call: &mut Call, directory: u64, path: u64, flags: u64) -> Result<InodeId, Errno> {
+    if path == 0 {
+        return call.usable(directory)?.inode().ok_or(Errno::EINVAL);
+    }
+    match call.find_with_flags(directory, path, flags)? {
+        Named::Inode(inode) => Ok(inode),
+        Named::Descriptor(number) => call.file(number)?.inode().ok_or(Errno::EINVAL),
+        Named::Link(_) => Err(Errno::EPERM),
+    }
+}
+
+/// A new time of a file; `None` if it stays as it is.
+fn time_at(call: &mut Call, at: u64, now_ns: u64) -> Result<Option<u64>, Errno> {
+    const UTIME_NOW: u64 = 0x3fff_ffff;
+    const UTIME_OMIT: u64 = 0x3fff_fffe;
+    Ok(match call.read_u64(at.wrapping_add(8))? {
+        UTIME_NOW => Some(now_ns),
+        UTIME_OMIT => None,
+        _ => Some(call.duration_at(at)?),
+    })
 }
 
 /// `faccessat` and `faccessat2`.
