@@ -79,7 +79,7 @@ def test_refused_commands_are_named_at_the_end(command: Command, tmp_path: Path)
     source.write_text(
         "#include <fcntl.h>\n#include <sys/prctl.h>\n#include <sys/ioctl.h>\n"
         "#include <sys/syscall.h>\n#include <unistd.h>\n"
-        "int main(void) { fcntl(0, 1035, 0); prctl(22, 1, 2, 3, 4); ioctl(0, 0x40049409, 1);\n"
+        "int main(void) { fcntl(0, 1024, 0); prctl(22, 1, 2, 3, 4); ioctl(0, 0xc020660b, 1);\n"
         "ioctl(0, 0x5401, 1); syscall(444, 0, 0, 0); return 0; }\n"
     )
     program = tmp_path / "refused"
@@ -90,11 +90,11 @@ def test_refused_commands_are_named_at_the_end(command: Command, tmp_path: Path)
     )
     ended = command("run", "--json", tmp_path / "result.json", "--", program)
     assert "programs fall back: landlock_create_ruleset\n" in ended.stderr
-    assert (
-        "fcntl: commands that this kernel does not have, refused: F_GET_RW_HINT\n" in ended.stderr
-    )
+    assert "fcntl: commands that this kernel does not have, refused: F_SETLEASE\n" in ended.stderr
     assert "prctl: commands that this kernel does not have, refused: PR_SET_SECCOMP" in ended.stderr
-    assert "ioctl: commands that this kernel does not have, refused: FICLONE\n" in ended.stderr
+    assert (
+        "ioctl: commands that this kernel does not have, refused: FS_IOC_FIEMAP\n" in ended.stderr
+    )
     result = json.loads((tmp_path / "result.json").read_text())
     call = {
         "kind": "system call",
