@@ -314,7 +314,8 @@ mod tests {
         for (page, &fill) in bytes.chunks_mut(PAGE_BYTES as usize).zip(pages) {
             page.fill(fill);
             if fill == 0 {
-                file.seek(SeekFrom::Current(PAGE_BYTES as i64)).unwrap();
+                file.seek(SeekFrom::Current(PAGE_BYTES.cast_signed()))
+                    .unwrap();
             } else {
                 file.write_all(page).unwrap();
             }
