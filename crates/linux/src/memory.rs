@@ -180,13 +180,10 @@ impl Kernel {
             return Ok(entry(frame, mapping.permissions & allowed));
         }
         let copied = access == Access::Store || shown != PAGE_BYTES;
+        let held = self.files.page_entry(inode, file_page).unwrap_or(0) & PAGE_PRESENT != 0;
         // What somebody writes to the file is seen until the page is stored to.
-        if !copied && self.open.is_written(inode) && !self.is_pool(inode) {
-            self.hold_page(machine, inode, file_page, false)?;
-        }
-        let held = self.files.page_entry(inode, file_page).unwrap_or(0);
-        if held & PAGE_PRESENT != 0 && !copied {
-            let frame = held >> crate::vfs::inode::PAGE_FRAME_SHIFT;
+        if !copied && (held || self.open.is_written(inode) && !self.is_pool(inode)) {
+            let frame = self.hold_page(machine, inode, file_page, false)?;
             self.frames.retain(frame);
             return Ok(entry(frame, mapping.permissions & !WRITE));
         }

@@ -127,12 +127,9 @@ pub(crate) fn epoll_ctl(call: &mut Call) -> Answer {
         })
     };
     let is_exclusive = |interest: &Interest| interest.events & EPOLLEXCLUSIVE != 0;
-    if interest.as_ref().is_some_and(is_exclusive) {
-        let watched = matches!(call.file(number)?.object, Object::Poller(_));
-        let more = interest
-            .as_ref()
-            .is_some_and(|own| own.events & !WITH_EXCLUSIVE != 0);
-        if operation != 1 || watched || more {
+    if let Some(new) = interest.as_ref().filter(|new| is_exclusive(new)) {
+        let is_poller = matches!(call.file(number)?.object, Object::Poller(_));
+        if operation != 1 || is_poller || new.events & !WITH_EXCLUSIVE != 0 {
             return Err(Errno::EINVAL.into());
         }
     }

@@ -282,6 +282,7 @@ fn restraint(call: &mut Call, option: u64, argument: u64) -> Answer {
             let reaps = u32::from(call.kernel.rare.reapers.contains(&process));
             call.write(argument, &reaps.to_le_bytes())?;
         }
+        // PR_SET_THP_DISABLE, PR_GET_THP_DISABLE.
         41 if argument == 0 => {
             call.kernel.rare.small_pages.remove(&call.space);
         }

@@ -289,7 +289,6 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
         }
         let room = old.end..address.saturating_add(new_length);
         if mapping.end == old.end
-            && old_length > 0
             && room.end <= SPACE_END
             && kernel.spaces[call.space].is_free(&room)
         {
@@ -336,9 +335,8 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
 /// Takes a mapping out, and its pages to another place; one that `stays` begins anew.
 fn move_mapping(call: &mut Call, old: Range<u64>, new: Range<u64>, stays: bool) -> Answer {
     let kernel = &mut *call.kernel;
-    let mut removed = kernel.spaces[call.space].remove(&old).into_iter();
-    let (_, moved) = removed.next().ok_or(Errno::EFAULT)?;
-    drop(removed);
+    let removed = kernel.spaces[call.space].remove(&old).into_iter().next();
+    let (_, moved) = removed.ok_or(Errno::EFAULT)?;
     let mut leaves = Vec::new();
     let first = old.start / PAGE_BYTES;
     let pages = first..old.end / PAGE_BYTES;

@@ -69,12 +69,12 @@ pub(crate) fn add_seals(call: &mut Call, number: u64, added: u32) -> Answer {
     }
     // What can be executed and stays so does not change any more.
     let executable = call.kernel.files.inode(inode)?.mode & 0o111 != 0;
-    let added = match added & SEAL_EXECUTE {
-        0 => added,
-        _ if executable => added | SEAL_SHRINK | SEAL_GROW | SEAL_WRITE | SEAL_FUTURE_WRITE,
-        _ => added,
+    let more = if added & SEAL_EXECUTE != 0 && executable {
+        SEAL_SHRINK | SEAL_GROW | SEAL_WRITE | SEAL_FUTURE_WRITE
+    } else {
+        0
     };
-    call.kernel.rare.seals.insert(inode, seals | added);
+    call.kernel.rare.seals.insert(inode, seals | added | more);
     Ok(0)
 }
 
