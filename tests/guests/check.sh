@@ -53,6 +53,14 @@ if [ $# -eq 0 ]; then
     skip="$skip exec* asynchronous* keeps* primitives memory-types"
 fi
 command -v "$1" >/dev/null || fail "no command $1"
+# What is asked is whether a machine of the host's own time gives the expected answer: where two
+# calls stand more than three milliseconds apart as the host was busy, a timer that should not have
+# expired has, which Linux answers too; and qemu-user hangs now and then where processes send each
+# other signals. A runner with a time of its own has one attempt.
+case $1 in
+*qemu-riscv64) attempts="once twice thrice" ;;
+*) attempts=only ;;
+esac
 
 set -f # the patterns are matched against names of cases, not of files
 scratch=$(mktemp -d)
@@ -90,14 +98,17 @@ while read -r name status program arguments; do
         continue
     fi
     cases_run=$((cases_run + 1))
-    # qemu-user itself hangs now and then where processes send each other signals: once more, then.
-    for _ in first again; do
+    expected="$here/expected/$name.txt"
+    for attempt in $attempts; do
         # shellcheck disable=SC2086  # the arguments are a list of words
         run "$name" "$@" "$build/$program" $arguments
         got=$?
-        [ $got -eq 124 ] || break
+        if [ "$got" -eq "$status" ]; then
+            [ $record = no ] || break
+            cmp -s "$expected" "$scratch/$name.out" && break
+        fi
+        [ "$attempt" = only ] || echo "  $name: not as expected, $attempt"
     done
-    expected="$here/expected/$name.txt"
     if [ "$got" -ne "$status" ]; then
         echo "FAILED $name: exit status $got, expected $status"
         tail -n 5 "$scratch/$name.err" | sed 's/^/    /'
