@@ -73,8 +73,8 @@ Path: TypeAlias = requests.Path
 Value: TypeAlias = requests.Value
 Schedule: TypeAlias = requests.Schedule
 Resume: TypeAlias = Literal["all", "sample", "none"]
-Engine: TypeAlias = Literal["fast", "compiled", "plain"]
-ENGINE: Engine = "compiled"
+Engine: TypeAlias = requests.Engine
+ENGINE = requests.ENGINE
 """What runs harts unless another one is asked for."""
 
 KEPT = ("result.json", "configuration.toml")
@@ -281,16 +281,7 @@ class Machine:
     ) -> dict[str, object]:
         """The request that this machine makes of the core."""
         return {
-            "machine": fspath(self.machine),
-            "design": self.design,
-            "set": requests.assignments(self.set),
-            "harts": self.harts,
-            "sysroot": None if self.sysroot is None else fspath(self.sysroot),
-            "mounts": requests.texts(self.mounts),
-            "environment": requests.assignments(self.environment),
-            "stdin": None if self.stdin is None else fspath(self.stdin),
-            "engine": self.engine,
-            **({} if self.pmem is None else {"pmem": fspath(self.pmem)}),
+            **requests.machine(**vars(self)),
             "program": requests.words(program),
             "out": None if out is None else fspath(out),
             **more,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -62,6 +61,8 @@ class Captured:
 @contextmanager
 def standard_output() -> Iterator[Captured]:
     """Keeps what this process, and so a guest run with `passthrough`, writes to descriptor 1."""
+    import tempfile
+
     captured = Captured()
     with tempfile.TemporaryFile() as file:
         try:

@@ -16,7 +16,8 @@ from typing import Any
 
 import typer
 
-from perdure import PerdureError, api, experiments, values
+from perdure import PerdureError, api, experiments, plain, values
+from perdure.commands import OPTIONS
 
 Offer = tuple[str, str]
 """A word, and what it means."""
@@ -29,21 +30,19 @@ ZSH_FIRST_TIME = """
 [[ $zsh_eval_context[-1] == loadautofunc ]] && _perdure_completion "$@"
 """
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
-ASKS = "_PERDURE_COMPLETE"
-"""Set where a shell asks what a line may go on with."""
 
 
 def whole(command: Any) -> Any:
     """The command as shells ask it; completion is installed or printed for any of them, whole."""
-    if ASKS in os.environ:
+    if plain.ASKS in os.environ:
         # What a word means is one line, which shells cut: a second one is another word to fish.
         os.environ["COLUMNS"] = "1000"
     for option in command.params:
         if option.name == "install_completion":
-            option.help = "Install completion for this shell, or for one that is named: zsh."
+            option.help = OPTIONS["--install-completion"]
             option.callback = _for_any_shell(option, option.callback, _complete_zsh)
         elif option.name == "show_completion":
-            option.help = "Print completion for this shell, or for one that is named: zsh."
+            option.help = OPTIONS["--show-completion"]
             option.callback = _for_any_shell(option, _shown(option.callback), lambda: None)
     return command
 

@@ -1,40 +1,85 @@
 """The help of a command, as `--help` prints it.
 
 Always true here: the name of an option and of what stands behind it is whole, however narrow the
-terminal; what an entry means stands beside it where there is room, and else below it.
+terminal; what an entry means stands beside it where there is room, and else below it. It is drawn
+here and not by rich, which alone takes longer to be loaded than all else that the help of all
+commands needs.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
-from rich.panel import Panel
-from rich.table import Table
-from rich.text import Text
-
-from perdure import manual
+from perdure import commands, manual
 
 BESIDE = 28
 """Columns of the names of options, where what they mean stands beside them."""
 LONGEST_COMMAND = 14
+ELSEWHERE_COLUMNS = 80
+"""How wide a page is that goes to no terminal."""
+
+STYLES = {
+    "": ("", ""),
+    "dim": ("2", ""),
+    "dim red": ("2", "31"),
+    "bold cyan": ("1", "36"),
+    "bold yellow": ("1", "33"),
+    "yellow": ("", "33"),
+}
+"""What terminals call a style: how strong, and the colour."""
+
+Line: TypeAlias = "list[tuple[str, str]]"
+"""Texts behind one another, each with its style."""
+
+
+class Entry(NamedTuple):
+    """Names, and what they mean."""
+
+    names: Line
+    meaning: Line
+
+
+class Panel(NamedTuple):
+    """Entries under a heading, whose names stand in a column of this width."""
+
+    title: str
+    entries: list[Entry]
+    beside: int = BESIDE
+
+
+class Page(NamedTuple):
+    """The help of a command."""
+
+    usage: str
+    paragraphs: list[str]
+    panels: list[Panel]
 
 
 def show(command: Any, context: Any) -> None:
-    """Prints it."""
-    console = Console(highlight=False)
-    console.print(Padding(Text(_usage(command, context)), 1))
-    for at, paragraph in enumerate(re.split(r"\n\s*\n", (command.help or "").strip())):
-        console.print(Padding(Text(" ".join(paragraph.split()), "dim" if at else ""), (0, 1, 1, 1)))
+    """Prints the help of a command of typer's."""
     parts = [one for one in command.get_params(context) if not getattr(one, "hidden", False)]
-    for title, kind in (("Arguments", "argument"), ("Options", "option")):
-        entries = [_entry(one) for one in parts if one.param_type_name == kind]
-        _print(console, title, entries, BESIDE)
-    for title, listed in _panels(command).items():
-        _print(console, title, listed, LONGEST_COMMAND)
+    panels = [
+        Panel(title, [_entry(one) for one in parts if one.param_type_name == kind])
+        for title, kind in (("Arguments", "argument"), ("Options", "option"))
+    ]
+    panels += _panels(_listed(command))
+    draw(Page(_usage(command, context), paragraphs(command.help), panels))
+
+
+def of_all() -> Page:
+    """The help of all commands, of which none is loaded."""
+    options = [
+        Entry([(name, "bold cyan")], [(says, "")]) for name, says in commands.OPTIONS.items()
+    ]
+    return Page(
+        "Usage: perdure [OPTIONS] COMMAND [ARGS]...",
+        [commands.SAYS],
+        [Panel("Options", options), *_panels(_listed(commands))],
+    )
 
 
 def _usage(command: Any, context: Any) -> str:
@@ -46,66 +91,45 @@ def _usage(command: Any, context: Any) -> str:
     return re.sub(r"\{([^{}]+)\}", name, command.get_usage(context))
 
 
-def _print(console: Console, title: str, entries: Iterable[tuple[Text, Text]], beside: int) -> None:
-    lines = [
-        line for names, meaning in entries for line in _lines(names, meaning, beside, console.width)
-    ]
-    if lines:
-        console.print(Panel(Group(*lines), title=title, title_align="left", border_style="dim"))
-
-
-def _lines(names: Text, meaning: Text, beside: int, width: int) -> Iterator[RenderableType]:
-    """The names with what they mean beside them, or below where they are too long for that."""
-    names.no_wrap, names.overflow = True, "ignore"
-    beside = min(beside, width // 3 + 2)
-    if names.cell_len > beside:
-        yield names
-        names = Text()
-    row = Table.grid(padding=(0, 2, 0, 0))
-    row.add_column(width=beside, no_wrap=True)
-    row.add_column(overflow="fold")
-    row.add_row(names, meaning)
-    yield row
-
-
-def _entry(parameter: Any) -> tuple[Text, Text]:
+def _entry(parameter: Any) -> Entry:
     """What an option or argument is called, and what it means."""
-    meaning = Text(parameter.help or "")
+    meaning = [(parameter.help or "", "")]
     if parameter.param_type_name == "argument":
-        names = Text(manual.argument(parameter), "bold yellow")
+        names = [(manual.argument(parameter), "bold yellow")]
     else:
-        names = Text(", ").join(
-            Text(one, "bold cyan")
-            for one in (*sorted(parameter.opts, key=len, reverse=True), *parameter.secondary_opts)
-        )
+        names = []
+        spelled = sorted(parameter.opts, key=len, reverse=True)
+        for one in (*spelled, *parameter.secondary_opts):
+            names += [(", ", ""), (one, "bold cyan")] if names else [(one, "bold cyan")]
         if not parameter.is_flag:
-            names = Text.assemble(names, " ", (manual.value(parameter), "yellow"))
-        meaning.append(_default(parameter), "dim")
+            names += [(" ", ""), (manual.value(parameter), "yellow")]
+        meaning.append((_default(parameter), "dim"))
     if parameter.required:
-        meaning.append(" [required]", "dim red")
-    return names, meaning
+        meaning.append(("[required]", "dim red"))
+    return Entry(names, meaning)
 
 
 def _default(option: Any) -> str:
     if option.is_flag and option.secondary_opts:
         chosen = (option.opts if option.default else option.secondary_opts)[0]
-        return f" [default: {chosen.removeprefix('--')}]"
-    return manual.default(option).replace("  [", " [")
+        return f"[default: {chosen.removeprefix('--')}]"
+    return manual.default(option)
 
 
-def _panels(command: Any) -> dict[str, list[tuple[Text, Text]]]:
-    """The commands of a group with what they do, under the heading of each."""
-    found: dict[str, list[tuple[Text, Text]]] = {}
-    for name, heading, says in _listed(command):
-        found.setdefault(heading, []).append((Text(name, "bold cyan"), Text(says)))
-    return found
+def _panels(listed: Iterable[tuple[str, str, str]]) -> list[Panel]:
+    """Commands with what they do, under the heading of each."""
+    found: dict[str, Panel] = {}
+    for name, heading, says in listed:
+        panel = found.setdefault(heading, Panel(heading, [], LONGEST_COMMAND))
+        panel.entries.append(Entry([(name, "bold cyan")], [(says, "")]))
+    return list(found.values())
 
 
 def _listed(command: Any) -> Iterator[tuple[str, str, str]]:
-    """Each command's name, heading and first paragraph; a group that has a table loads none."""
-    entries = getattr(command, "entries", None)
-    if entries is not None:
-        yield from ((name, entry.panel, entry.says) for name, entry in entries.items())
+    """Each command's name, heading and first paragraph; where there is a table, none is loaded."""
+    table = getattr(command, "COMMANDS", None)
+    if table is not None:
+        yield from ((name, entry.panel, entry.says) for name, entry in table.items())
         return
     for name, one in getattr(command, "commands", {}).items():
         if not one.hidden:
@@ -113,7 +137,100 @@ def _listed(command: Any) -> Iterator[tuple[str, str, str]]:
             yield name, heading if isinstance(heading, str) else "Commands", first(one.help)
 
 
+def paragraphs(help_text: str | None) -> list[str]:
+    """A text's paragraphs, each in one line."""
+    return [" ".join(one.split()) for one in re.split(r"\n\s*\n", (help_text or "").strip()) if one]
+
+
 def first(help_text: str | None) -> str:
     """The first paragraph."""
-    paragraph = re.split(r"\n\s*\n", (help_text or "").strip())[0]
-    return " ".join(paragraph.split())
+    return "".join(paragraphs(help_text)[:1])
+
+
+def draw(page: Page) -> None:
+    """Prints a page, as wide as the terminal."""
+    styled = sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
+    for line in lines(page, _columns()):
+        text = "".join(_painted(text, style) if styled else text for text, style in line)
+        print(text.rstrip())
+
+
+def lines(page: Page, columns: int) -> Iterator[Line]:
+    """A page line by line, none longer than so many columns unless a name is."""
+    yield []
+    yield from ([(" ", ""), (line, "")] for line in page.usage.splitlines())
+    yield []
+    for at, paragraph in enumerate(page.paragraphs):
+        text = folded([(paragraph, "dim" if at else "")], columns - 2)
+        yield from ([(" ", ""), *line] for line in text)
+        yield []
+    for panel in page.panels:
+        if panel.entries:
+            yield from _framed(panel, columns)
+
+
+def _framed(panel: Panel, columns: int) -> Iterator[Line]:
+    inside = columns - 4
+    title = f"─ {panel.title} "
+    yield [(f"╭{title}{'─' * (columns - 2 - len(title))}╮", "dim")]
+    for entry in panel.entries:
+        for line in _rows(entry, min(panel.beside, columns // 3 + 2), inside):
+            yield [("│ ", "dim"), *line, (" " * (inside - width(line)), ""), (" │", "dim")]
+    yield [(f"╰{'─' * (columns - 2)}╯", "dim")]
+
+
+def _rows(entry: Entry, beside: int, inside: int) -> Iterator[Line]:
+    """The names with what they mean beside them, or below where they are too long for that."""
+    names = entry.names
+    if width(names) > beside:
+        yield names
+        names = []
+    for meaning in folded(entry.meaning, inside - beside - 2) or [[]]:
+        yield [*names, (" " * (beside + 2 - width(names)), ""), *meaning]
+        names = []
+
+
+def folded(text: Line, columns: int) -> list[Line]:
+    """A text in lines of so many columns; a word that is longer goes on in the next line."""
+    found: list[Line] = []
+    left = 0
+    for said, style in text:
+        for whole in said.split():
+            word = whole
+            if found and len(word) < left:
+                found[-1].append((" ", ""))
+                left -= 1
+            else:
+                found.append([])
+                left = columns
+            while len(word) > left:
+                found[-1].append((word[:left], style))
+                word, left = word[left:], columns
+                found.append([])
+            found[-1].append((word, style))
+            left -= len(word)
+    return found
+
+
+def width(line: Line) -> int:
+    """Columns of a line; nothing that a help says takes two for a character."""
+    return sum(len(text) for text, _ in line)
+
+
+def _painted(text: str, style: str) -> str:
+    strength, colour = STYLES[style]
+    codes = ";".join(filter(None, [strength, "" if os.environ.get("NO_COLOR") else colour]))
+    return f"\x1b[{codes}m{text}\x1b[0m" if codes else text
+
+
+def _columns() -> int:
+    """What COLUMNS says, or how wide the terminal is."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    for descriptor in range(3):
+        try:
+            return os.get_terminal_size(descriptor).columns or ELSEWHERE_COLUMNS
+        except OSError:
+            continue
+    return ELSEWHERE_COLUMNS

@@ -6,7 +6,6 @@ within the first two seconds there is no progress; what a cell shows of it is er
 
 from __future__ import annotations
 
-import html
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -47,6 +46,8 @@ class Bar:
         self._next = now + BETWEEN_SECONDS
         said = f"{self._title}: {done:,}{f' of {total:,}' if total else ''} {unit}"
         said += f", {now - self._started:.0f} s" + (f" · {message}" if message else "")
+        import html
+
         known = f'<progress value="{done}" max="{total}"></progress> ' if total else ""
         self._show({"text/plain": said, "text/html": known + html.escape(said)})
 

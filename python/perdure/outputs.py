@@ -12,7 +12,6 @@ import json
 import os
 import stat
 import sys
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from os import PathLike, fspath
@@ -184,7 +183,7 @@ def _place(path: str | PathLike[str]) -> Path:
 
 def _beside(place: Path) -> Path:
     """Another name in the same folder; the ending stays, for it says what is written."""
-    return place.with_name(f".perdure-{uuid.uuid4().hex[:12]}-{place.name[-64:]}")
+    return place.with_name(f".perdure-{os.urandom(6).hex()}-{place.name[-64:]}")
 
 
 def _probe(folder: Path) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-from perdure import api
+from perdure import notebook
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 2.0
 BAR_COLUMNS = 20
 
-Shown: TypeAlias = AbstractContextManager[api.Progress | None]
+Shown: TypeAlias = AbstractContextManager[notebook.Progress | None]
 """What draws progress while its block runs; None where nothing is to be drawn."""
 
 
@@ -47,7 +47,7 @@ def counted(done: int, total: int, unit: str) -> str:
 
 
 @contextmanager
-def bar(console: Console, title: str) -> Iterator[api.Progress | None]:
+def bar(console: Console, title: str) -> Iterator[notebook.Progress | None]:
     """A bar for work with a known end, and for how long it has been going on before any is done.
 
     What is too long for a narrow terminal is the words in front, never a number. None where nothing
@@ -169,7 +169,7 @@ class StatusLine:
 
 
 @contextmanager
-def status_line() -> Iterator[api.Progress | None]:
+def status_line() -> Iterator[notebook.Progress | None]:
     """A line under a running program's output; None where nothing is to be drawn."""
     if not os.isatty(2):
         yield None

@@ -18,12 +18,12 @@ from typer.core import TyperGroup
 from perdure import _core, capture, endings, notebook, outputs, progress, requests, terminal
 from perdure.api import Path, Progress, RunResult
 from perdure.options import EpochOption, FilesOption, JsonOption, WriteThroughOption
+from perdure.statuses import INTERRUPTED
 
 if TYPE_CHECKING:
     from perdure.answers import Forwarded
 
 LISTEN = "127.0.0.1:7433"
-INTERRUPTED = 130
 
 
 def replicate(

@@ -8,10 +8,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from pathlib import Path as HostPath
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from perdure import _core
+
+if TYPE_CHECKING:
+    import pathlib
 
 Path: TypeAlias = str | PathLike[str]
 Command: TypeAlias = Path | Sequence[Path]
@@ -20,6 +22,9 @@ Value: TypeAlias = str | int | float | bool
 Schedule: TypeAlias = Literal[
     "random", "every-event", "near-events", "every-fence", "every-stack", "stratified"
 ]
+Engine: TypeAlias = Literal["fast", "compiled", "plain"]
+ENGINE: Engine = "compiled"
+"""What runs harts unless another one is asked for."""
 
 
 def words(command: Command) -> list[str]:
@@ -33,7 +38,7 @@ def words(command: Command) -> list[str]:
             raise _core.PerdureError(
                 f"the program {command!r} is neither a text, nor a path, nor a list of these"
             ) from error
-    if len(command.split()) < 2 or HostPath(command).is_file():
+    if len(command.split()) < 2 or _host_path(command).is_file():
         return [command] if command.strip() else []
     try:
         return shlex.split(command)
@@ -49,6 +54,33 @@ def texts(given: str | Sequence[str], between: str | None = None) -> list[str]:
     if not isinstance(given, str):
         return list(given)
     return [one for one in (given.split(between) if between else [given]) if one]
+
+
+def machine(
+    machine: Path = "picl",
+    design: str = "picl",
+    set: Mapping[str, Value] | Sequence[str] = (),  # noqa: A002  # as a machine's field is called
+    harts: int | None = None,
+    sysroot: Path | None = None,
+    mounts: Sequence[str] = (),
+    environment: Mapping[str, str] | Sequence[str] = (),
+    stdin: Path | None = None,
+    pmem: Path | None = None,
+    engine: Engine = ENGINE,
+) -> dict[str, object]:
+    """What a request says about the machine, and what programs find there (`api.Machine`)."""
+    return {
+        "machine": fspath(machine),
+        "design": design,
+        "set": assignments(set),
+        "harts": harts,
+        "sysroot": None if sysroot is None else fspath(sysroot),
+        "mounts": texts(mounts),
+        "environment": assignments(environment),
+        "stdin": None if stdin is None else fspath(stdin),
+        "engine": engine,
+        **({} if pmem is None else {"pmem": fspath(pmem)}),
+    }
 
 
 def bursts(
@@ -101,7 +133,7 @@ def target(to: str | Path) -> str:
     text = fspath(to)
     _, colon, port = text.rpartition(":")
     wrong = colon and isinstance(to, str) and "/" not in text and not is_port(port)
-    if wrong and not HostPath(text).is_dir():
+    if wrong and not _host_path(text).is_dir():
         raise _core.PerdureError(
             f"--to {text}: write HOST:PORT with a port below 65536, or a folder of that name as "
             f"./{text}"
@@ -171,6 +203,13 @@ def assignments(values: Mapping[str, Value] | Sequence[str]) -> list[str]:
     if not isinstance(values, Mapping):
         return texts(values)
     return [f"{key}={_spelled(value)}" for key, value in values.items()]
+
+
+def _host_path(text: str) -> pathlib.Path:
+    """A path of this host; what has such paths is loaded where somebody asks for one."""
+    from pathlib import Path
+
+    return Path(text)
 
 
 def _spelled(value: Value) -> str:

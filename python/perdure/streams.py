@@ -16,9 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-GONE = 141
-"""Nobody reads standard output any more: what a shell says of a program that SIGPIPE ended."""
-REFUSED = 2
+from perdure.statuses import GONE, REFUSED
 
 
 class _Errors(io.FileIO):

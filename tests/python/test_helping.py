@@ -4,7 +4,7 @@ import pytest
 
 
 def commands():
-    from perdure import cli
+    from perdure import lines
 
     def below(words, group):
         for name in group:
@@ -12,17 +12,17 @@ def commands():
             yield [*words, name], command
             yield from below([*words, name, "DIR"], getattr(command, "commands", {}))
 
-    return below([], cli.Commands())
+    return below([], lines.Commands())
 
 
 @pytest.mark.parametrize("width", [50, 80, 132])
 def test_no_name_of_an_option_and_no_value_is_broken(width, capsys, monkeypatch):
     from typer.main import get_command
 
-    from perdure import cli, helping, manual
+    from perdure import helping, lines, manual
 
     monkeypatch.setenv("COLUMNS", str(width))
-    above = get_command(cli.app).make_context("perdure", [], resilient_parsing=True)
+    above = get_command(lines.app).make_context("perdure", [], resilient_parsing=True)
     options = 0
     for words, command in commands():
         context = command.make_context(words[-1], [], parent=above, resilient_parsing=True)

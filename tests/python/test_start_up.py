@@ -33,8 +33,9 @@ with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
 """
 RUN = f"""
 def run(*_):
-    import json, pathlib
-    return json.dumps(json.loads(pathlib.Path({str(HERE / "recorded.json")!r}).read_text())["run"])
+    import json
+    with open({str(HERE / "recorded.json")!r}) as file:
+        return json.dumps(json.load(file)["run"])
 core.run = run
 """
 TYPER = """
@@ -72,15 +73,22 @@ def test_the_package_loads_the_core_alone():
     assert not modules & (LARGE | {"dataclasses", "msgspec", "pathlib", "rich", "typer"})
 
 
-@pytest.mark.parametrize("words", [("--help",), ("--version",), ("run", "--help"), ("run", "true")])
+@pytest.mark.parametrize("words", [("run", "--help"), ("run", "--repeat", "true")])
 def test_a_command_loads_nothing_large(words):
     bare = ("--help",) if "--help" in words else ()
     unneeded = loaded(RUN, COMMAND, words=words) & LARGE - loaded(TYPER, words=bare)
     assert not unneeded
 
 
+@pytest.mark.parametrize("words", [("--help",), ("--version",), ("run", "--set", "a=b", "true")])
+def test_a_plain_line_loads_neither_what_reads_lines_nor_what_types_results(words):
+    modules = loaded(RUN, COMMAND, words=words)
+    assert not modules & {"typer", "rich", "msgspec", "dataclasses", "inspect", "pathlib"}
+    assert not of_perdure(modules) & {"perdure.api", "perdure.lines", "perdure.results"}
+
+
 def test_a_run_does_not_load_the_other_commands():
-    modules = loaded(RUN, COMMAND, words=("run", "true"))
+    modules = loaded(RUN, COMMAND, words=("run", "--repeat", "true"))
     assert "perdure.commands.running" in modules
     assert not {one for one in modules if one.partition(".")[0] == "rich"} - loaded(TYPER)
     others = {
@@ -97,9 +105,7 @@ def test_a_run_does_not_load_the_other_commands():
 def test_the_help_of_all_commands_loads_none():
     modules = loaded(RUN, COMMAND, words=("--help",))
     assert "perdure.helping" in modules
-    assert not {one for one in modules if one.startswith("perdure.commands.")} - {
-        "perdure.commands.shared"
-    }
+    assert not {one for one in modules if one.startswith("perdure.commands.")}
 
 
 def test_what_is_loaded_later_is_all_there():
@@ -112,10 +118,11 @@ def test_what_is_loaded_later_is_all_there():
 
 
 def test_every_command_is_where_its_table_says():
-    from perdure import cli, helping
+    from perdure import helping, lines
+    from perdure.commands import COMMANDS
 
-    commands = cli.Commands()
-    assert list(commands) == list(cli.COMMANDS)
+    commands = lines.Commands()
+    assert list(commands) == list(COMMANDS)
     for name, command in commands.items():
         assert command.name == name
-        assert helping.first(command.help) == cli.COMMANDS[name].says
+        assert helping.first(command.help) == COMMANDS[name].says

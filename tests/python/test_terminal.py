@@ -269,12 +269,12 @@ def test_completion_is_silent_where_the_core_refuses(core, command, monkeypatch)
 def test_the_manual_has_every_command_and_every_option(command):
     from typer.main import get_command
 
-    from perdure import cli
+    from perdure import lines
 
     status, page, _ = command("man")
     assert status == 0
     plain = page.replace("\\-", "-")
-    for name, one in get_command(cli.app).commands.items():
+    for name, one in get_command(lines.app).commands.items():
         assert f".SS perdure {name} " in plain
         for parameter in one.params:
             if parameter.param_type_name == "option" and not parameter.hidden:

@@ -21,12 +21,13 @@ from perdure import (
     checking,
     outputs,
     progress,
+    statuses,
     terminal,
     tokens,
 )
 from perdure.commands.check_reporting import Reports
 from perdure.commands.cutting import split_then
-from perdure.commands.shared import finish, machine_of, say, told, was_interrupted
+from perdure.commands.shared import finish, machine_of, say, told
 from perdure.options import (
     GuestWithCopies,
     JsonOption,
@@ -222,7 +223,7 @@ class Asked:
             try:
                 report = self.run()
             except PerdureError as error:
-                if before is None or was_interrupted(error):
+                if before is None or statuses.was_interrupted(error):
                     raise
                 # Half a build, or a program that fails: the next one may be better.
                 terminal.tell([str(error)])

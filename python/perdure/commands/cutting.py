@@ -20,12 +20,13 @@ from perdure import (
     outputs,
     progress,
     render,
+    statuses,
     streams,
     terminal,
     tokens,
 )
 from perdure.commands import replaying
-from perdure.commands.shared import Program, finish, machine_of, programs, was_interrupted
+from perdure.commands.shared import Program, finish, machine_of, programs
 from perdure.options import (
     DEFAULT_ENGINE,
     Afterwards,
@@ -171,7 +172,7 @@ def mutants(
             try:
                 report = api.mutants(name, jobs=jobs or processors(), progress=show, **paths)
             except PerdureError as error:
-                if not (found and was_interrupted(error)):
+                if not (found and statuses.was_interrupted(error)):
                     raise
                 terminal.tell([f"interrupted at the planted bugs of {name}, which are left out"])
                 interrupted = True

@@ -1,7 +1,6 @@
 """What several commands do alike.
 
-Always true here: exit status 130 says that Ctrl-C ended a command after the finished results were
-written; a refusal names what was refused, and here also how the command line is meant.
+Always true here: a refusal names what was refused, and here also how the command line is meant.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import typer
 
 from perdure import PerdureError, api, terminal
 from perdure.options import DEFAULT_ENGINE, Engine, Guest
+from perdure.statuses import INTERRUPTED
 
-INTERRUPTED = 130
 GUEST_CONTEXT = {"allow_interspersed_args": False}
 
 Program = Annotated[
@@ -92,11 +91,6 @@ def programs(words: Sequence[str]) -> Iterator[Programs]:
             f"{error}\n  a second -- begins another program, to run beside the first; if these are "
             f"arguments of it, write: -- {' '.join(first)}"
         ) from error
-
-
-def was_interrupted(error: PerdureError) -> bool:
-    """Whether a call was ended by Ctrl-C before it had anything to return."""
-    return str(error).startswith("interrupted")
 
 
 def say(line: str) -> None:

@@ -1,0 +1,23 @@
+"""Exit statuses that the command has of its own.
+
+Always true here: a program's own status, which `run` exits with, is none of these on purpose.
+"""
+
+from __future__ import annotations
+
+REFUSED = 2
+"""A request that cannot be carried out."""
+INTERRUPTED = 130
+"""Ctrl-C ended a command after the finished results were written."""
+GONE = 141
+"""Nobody reads standard output any more: what a shell says of a program that SIGPIPE ended."""
+
+
+def was_interrupted(error: Exception) -> bool:
+    """Whether a call was ended by Ctrl-C before it had anything to return."""
+    return str(error).startswith("interrupted")
+
+
+def of_refusal(error: Exception) -> int:
+    """The status of a command that a refusal ends."""
+    return INTERRUPTED if was_interrupted(error) else REFUSED
