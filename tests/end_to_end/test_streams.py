@@ -94,7 +94,8 @@ def test_a_full_disk_is_said_in_one_line(words: list[str]) -> None:
 def test_ctrl_c_while_the_command_is_loaded_is_status_130(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A module that is loaded early presses it."""
-    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    """A module that is loaded early presses it, and is not done before it is noticed."""
+    pressing = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+    (tmp_path / "typer.py").write_text(pressing)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert ended("list") == (130, "")
