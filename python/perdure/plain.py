@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from perdure import TIMING_VERSION, __version__, _core, requests, statuses, terminal
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 ASKS = "_PERDURE_COMPLETE"
 """Set where a shell asks what a line may go on with."""
 
-MOST_INSTRUCTIONS = 2**63 - 1
+MOST_DIGITS = 18
+"""Of a number that is plain, which is one that the core can be asked for."""
 
 SAYS_NOTHING = frozenset(
     {
@@ -34,15 +35,39 @@ SAYS_NOTHING = frozenset(
 
 
 class Option(NamedTuple):
-    """An option of `run`: what requests call it, how its value is read, and whether it repeats."""
+    """An option of `run`: what requests call it, which values are plain, and how one is read."""
 
     name: str
-    read: Callable[[str], Any]
+    is_plain: Callable[[str], bool] = lambda _: True
+    read: Callable[[str], Any] = str
     repeats: bool = False
 
 
-class NotPlainError(Exception):
-    """A line that this module does not read."""
+def _is_positive(text: str) -> bool:
+    plain = text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+    return plain and int(text) > 0
+
+
+def _is_shortest(text: str) -> bool:
+    """Whether a path cannot be spelled shorter, as `pathlib` would do."""
+    parts = text.split("/")
+    return bool(text) and "." not in parts and "" not in parts[1:]
+
+
+OPTIONS = {
+    "--machine": Option("machine"),
+    "--design": Option("design", lambda text: "," not in text),
+    "--set": Option("set", repeats=True),
+    "--harts": Option("harts", _is_positive, int),
+    "--sysroot": Option("sysroot", _is_shortest),
+    "--mount": Option("mounts", repeats=True),
+    "--env": Option("environment", repeats=True),
+    "--stdin": Option("stdin", lambda text: text != "-"),
+    "--pmem": Option("pmem", _is_shortest),
+    "--engine": Option("engine", lambda text: text in get_args(requests.Engine)),
+    "--stop-after": Option("stop_after", _is_positive, int),
+    "--json": Option("json_file"),
+}
 
 
 def answered(words: Sequence[str]) -> int | None:
@@ -63,12 +88,8 @@ def answered(words: Sequence[str]) -> int | None:
         case ["--version"]:
             print(version())
             return 0
-        case ["run", *rest]:
-            try:
-                asked, program = read(rest)
-            except NotPlainError:
-                return None
-            return _run(asked, program)
+        case ["run", *rest] if (line := read(rest)) is not None:
+            return _run(*line)
     return None
 
 
@@ -77,63 +98,10 @@ def version() -> str:
     return f"perdure {__version__}, timing version {TIMING_VERSION}"
 
 
-def _text(text: str) -> str:
-    return text
-
-
-def _path(text: str) -> str:
-    """A path that cannot be spelled shorter, which `pathlib` would do."""
-    parts = text.split("/")
-    if not text or "." in parts or "" in parts[1:]:
-        raise NotPlainError
-    return text
-
-
-def _design(text: str) -> str:
-    if "," in text:
-        raise NotPlainError
-    return text
-
-
-def _engine(text: str) -> str:
-    if text not in ("fast", "compiled", "plain"):
-        raise NotPlainError
-    return text
-
-
-def _input(text: str) -> str:
-    if text == "-":
-        raise NotPlainError
-    return text
-
-
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= MOST_INSTRUCTIONS):
-        raise NotPlainError
-    return int(text)
-
-
-OPTIONS = {
-    "--machine": Option("machine", _text),
-    "--design": Option("design", _design),
-    "--set": Option("set", _text, repeats=True),
-    "--harts": Option("harts", _positive),
-    "--sysroot": Option("sysroot", _path),
-    "--mount": Option("mounts", _text, repeats=True),
-    "--env": Option("environment", _text, repeats=True),
-    "--stdin": Option("stdin", _input),
-    "--pmem": Option("pmem", _path),
-    "--engine": Option("engine", _engine),
-    "--stop-after": Option("stop_after", _positive),
-    "--json": Option("json_file", _text),
-}
-
-
-def read(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+def read(words: Sequence[str]) -> tuple[dict[str, Any], list[str]] | None:
     """What the words behind `run` ask for: values by name, and the program with its arguments.
 
-    Raises:
-        NotPlainError: this module does not read them.
+    None: not all of it is plain.
     """
     asked: dict[str, Any] = {}
     rest = iter(words)
@@ -147,16 +115,14 @@ def read(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
         name, equals, value = word.partition("=")
         option = OPTIONS.get(name)
         given = value if equals else next(rest, None)
-        if option is None or given is None:
-            raise NotPlainError
+        if option is None or given is None or not option.is_plain(given):
+            return None
         found = option.read(given)
         asked[option.name] = [*asked.get(option.name, ()), found] if option.repeats else found
     else:
-        raise NotPlainError
+        return None
     # A second -- stands before another program.
-    if not program or "--" in program:
-        raise NotPlainError
-    return asked, program
+    return (asked, program) if program and "--" not in program else None
 
 
 def _run(asked: dict[str, Any], program: list[str]) -> int:
