@@ -184,7 +184,7 @@ impl<'a> Run<'a> {
         if let Some(drawing) = drawing {
             result.insert("trace".into(), drawing.finish(&mut machine)?);
         }
-        pools::keep(&mut machine, self.request.pmem.as_deref(), &mut result)?;
+        pools::keep(&mut machine, self.prepared.folder.as_deref(), &mut result)?;
         if let Some(probes) = probes {
             result.insert("cut_cost".into(), probes.to_json());
         }
@@ -212,7 +212,7 @@ const PATIENCE_SECONDS: u64 = 10;
 pub fn run(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     let request = Request::parse(request)?;
     unused::refuse_for_runs(&request)?;
-    let prepared = request.prepare()?;
+    let prepared = request.prepare_giving_back()?;
     let bug = planted_bug(&request.design, request.planted_bug.as_deref())?;
     let asks = [
         ("--snapshots", request.snapshots.is_some()),
@@ -237,7 +237,12 @@ fn cut_request(asked: &Request, until_cut: bool, observer: &dyn Observer) -> Res
         keep::check_design("--replica", &asked.design)?;
     }
     unused::refuse_for_cuts(asked, until_cut)?;
-    let prepared = asked.prepare()?.until_cut(until_cut);
+    let prepared = if asked.leaves_pools() {
+        asked.prepare_giving_back()?
+    } else {
+        asked.prepare()?
+    };
+    let prepared = prepared.until_cut(until_cut);
     prepared.configuration.refuse_timing_only("a power cut")?;
     let bug = planted_bug(&asked.design, asked.planted_bug.as_deref())?;
     let started = Instant::now();
@@ -352,6 +357,7 @@ pub fn resume(request: &str, observer: &dyn Observer) -> Result<String, Error> {
         engine: Engine::default(),
         check: None,
         restart: None,
+        folder: None,
         program_hash: replica.identity.program_hash.clone(),
         given: Vec::new(),
         until_failure: false,

@@ -269,6 +269,12 @@ impl Default for Request {
 }
 
 impl Request {
+    /// Whether a cut leaves its pools in their folder: who names one cut wants to see that; one that is
+    /// repeated finds the folder as it was, and so does the next life's program.
+    pub fn leaves_pools(&self) -> bool {
+        self.at.is_some() && self.reads.is_none() && !self.restart
+    }
+
     /// From JSON.
     pub fn parse(text: &str) -> Result<Self, Error> {
         parsed(text)

@@ -289,19 +289,11 @@ impl Cutter<'_> {
         }
     }
 
-    /// Who names one cut wants to see what it leaves; one that is repeated finds the folder as it was, and so
-    /// does the next life's program.
     fn leave_pools(&self, machine: &mut Machine, at: Cycles, tear_seed: u64) -> Result<(), Error> {
-        let Request {
-            pmem,
-            reads,
-            at: one,
-            ..
-        } = self.request;
-        if let (Some(folder), Some(_), None, false) = (pmem, one, reads, self.request.restart)
+        if let Some(folder) = &self.prepared.folder
             && let Some(survived) = pools::Survived::cut(machine, at, tear_seed)?
         {
-            survived.put(folder)?;
+            folder.put(&survived)?;
         }
         Ok(())
     }

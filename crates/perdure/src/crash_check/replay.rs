@@ -31,6 +31,7 @@ use super::{Asked, Prepared, machine, orders, refused};
 use crate::error::Error;
 use crate::functional::{Engine, Pool};
 use crate::observer::{Observer, Unobserved};
+use crate::pools::Folder;
 use crate::request::Request;
 use crate::restart::last_lines_of;
 
@@ -247,7 +248,7 @@ pub fn run(
     };
     let mut request = None;
     if let Some(folder) = &asked.pools {
-        pool.survived()?.put(folder)?;
+        Folder::take(folder)?.put(&pool.survived()?)?;
         request = Some(request_of(asked, prepared, folder, &lives));
     }
     let life = |(which, life): &(Which, Life)| {

@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::machine::{Engine, Machine, Workload};
 use crate::mistakes::{self, Blind};
 use crate::mounts::{mount, write_through};
-use crate::pools;
+use crate::pools::{self, Folder};
 use crate::region::Region;
 use crate::restart::{Expected, Restart};
 use crate::timeline;
@@ -44,6 +44,8 @@ pub struct Prepared {
     pub check: Option<Check>,
     /// What is started again after a cut, where the program does not go on.
     pub restart: Option<Restart>,
+    /// The folder of the pools, where it gets what survives of them.
+    pub folder: Option<Arc<Folder>>,
     /// A hash of the programs' files, and of standard input if it is given.
     pub program_hash: String,
     /// Each of these by name, with a hash; none for a program that is not found on the host.
@@ -293,6 +295,15 @@ impl Request {
 
     /// Checks everything that can be checked before running.
     pub fn prepare(&self) -> Result<Prepared, Error> {
+        self.prepared(false)
+    }
+
+    /// The same for who gives the folder of the pools what survives of them, which is taken until then.
+    pub fn prepare_giving_back(&self) -> Result<Prepared, Error> {
+        self.prepared(true)
+    }
+
+    fn prepared(&self, gives_back: bool) -> Result<Prepared, Error> {
         self.check_samples()?;
         self.trace.iter().try_for_each(timeline::Asked::check)?;
         let configuration = Arc::new(self.configuration()?);
@@ -306,6 +317,10 @@ impl Request {
         };
         let (programs, then) = self.programs(&mut given)?;
         let (folder, specification) = (self.pmem.as_deref(), &configuration.specification);
+        let taken = folder
+            .filter(|_| gives_back)
+            .map(Folder::take)
+            .transpose()?;
         let pools = pools::given(folder, specification, &mut given.names)?;
         let lines = self.command_lines()?;
         let needs_pool = pool_exerciser::among(&lines).or_else(|| device_exerciser::among(&lines));
@@ -344,6 +359,7 @@ impl Request {
             engine,
             check: self.check()?,
             restart,
+            folder: taken.map(Arc::new),
             program_hash: format!("{:016x}", given.hasher.finish()),
             given: given.names,
             until_failure: false,
