@@ -7,6 +7,7 @@ run does not load what draws tables.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from os import PathLike
 from pathlib import Path
 
 from perdure import timelines
@@ -65,6 +66,7 @@ def kept(
     files: Path | None,
     json_file: str | None,
     write_through: Sequence[str] = (),
+    pmem: str | PathLike[str] | None = None,
 ) -> Iterator[str]:
     """What a run that Ctrl-C ended has left, and where; nothing of a run that came to its end."""
     if not result.interrupted:
@@ -81,6 +83,8 @@ def kept(
         folders = [] if kept_in is None else [str(kept_in)]
         folders += [one.rpartition(":")[0] for one in write_through]
         places.append(f"{what} of the guest's" + (f" in {' or '.join(folders)}" if folders else ""))
+    if result.pools is not None and pmem is not None:
+        places.append(f"{pmem} (pools, what survived of them)")
     snapshots = result.raw.get("snapshots")
     if snapshots is not None:
         newest = snapshots["epochs"]["newest"]

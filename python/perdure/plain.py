@@ -147,7 +147,7 @@ def _run(asked: dict[str, Any], program: list[str]) -> int:
 
         outputs.write_json(result, json_file)
     if not all(_says_nothing(name, value) for name, value in result.items()):
-        _tell(result, json_file)
+        _tell(result, json_file, asked.get("pmem"))
     return statuses.INTERRUPTED if result["interrupted"] else result["exit_code"] or 0
 
 
@@ -170,10 +170,11 @@ def _status_line() -> Iterator[Progress | None]:
         yield show
 
 
-def _tell(result: dict[str, Any], json_file: str | None) -> None:
+def _tell(result: dict[str, Any], json_file: str | None, pmem: str | None) -> None:
     """Says what there is to say of a run."""
     from perdure import endings
     from perdure.results import RunResult
 
     typed = RunResult.from_json(result)
-    terminal.tell([*endings.ending(typed), *endings.kept(typed, None, None, json_file)])
+    kept = endings.kept(typed, None, None, json_file, pmem=pmem)
+    terminal.tell([*endings.ending(typed), *kept])

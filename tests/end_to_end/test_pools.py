@@ -6,6 +6,8 @@ Always true here: the same program prints the same on ordinary files under the r
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,6 +44,22 @@ def test_one_cut_leaves_what_survived_and_many_leave_the_folder_alone(
     early = command("cut", *PM, pools, "--at", "1000", "--", GUEST, "/pmem")
     assert early.status == 0
     assert list(pools.iterdir()) == []
+
+
+def test_a_folder_is_given_back_by_one_run_at_a_time(command: Command, tmp_path: Path) -> None:
+    pools = tmp_path / "pools"
+    pools.mkdir()
+    other = os.open(pools, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    run = (*PM, pools, "--", GUEST, "/pmem")
+    for words in (("run", *run), ("cut", "--at", "1000", *run)):
+        refused = command(*words)
+        assert refused.status == 2
+        assert f"--pmem {pools}: another run has taken these pools" in refused.stderr
+    assert command("cut", "--cuts", "2", *run).status == 0
+    os.close(other)
+    assert command("run", *run).status == 0
+    assert (pools / "bank").exists()
 
 
 def test_runs_that_are_compared_begin_with_the_same_pools_and_leave_them_alone(

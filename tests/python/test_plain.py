@@ -98,10 +98,11 @@ def test_the_help_of_all_commands_and_the_version_are_the_same(both, monkeypatch
     {"files": [{"path": "/work/a", "size": 3, "kept": False}]},
     {"pools": {"not_synchronised": ["a"]}},
     {"pools": {"not_synchronised": []}},
+    {"pools": {"not_synchronised": ["a"]}, "interrupted": True, "exit_code": None},
     {"exit_code": 7},
     {"exit_code": None},
 ])  # fmt: skip
-@pytest.mark.parametrize("words", [(), ("--json", "-")])
+@pytest.mark.parametrize("words", [(), ("--json", "-"), ("--pmem", "pools")])
 def test_what_a_run_says_at_its_end_is_the_same(both, core, more, words):
     core.results["run"].update(more)
     assert both("run", *words, "true") == 1

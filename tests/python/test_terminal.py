@@ -82,6 +82,9 @@ def test_ctrl_c_says_what_was_kept(core, command, tmp_path):
     assert f"kept, as of then: {tmp_path / 'out'} (result and configuration), 1 file" in err
     core.results["run"].update(files=[])
     assert "nothing of it is kept; --out DIR" in command("run", "--", "program")[2]
+    core.results["run"].update(pools={"survived": [], "not_synchronised": []})
+    pools = command("run", "--pmem", "pools", "--", "program")[2]
+    assert "kept, as of then: pools (pools, what survived of them)" in pools
     core.results["run"].update(interrupted=False)
     assert "interrupted" not in command("run", "--", "program")[2]
 

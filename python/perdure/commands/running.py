@@ -48,10 +48,12 @@ class Kept:
         """The same, as `api.Machine.run` takes it."""
         return {**vars(self), "write_through": self.write_through or ()}
 
-    def told(self, result: RunResult, json_file: str | None) -> Iterator[str]:
+    def told(
+        self, result: RunResult, json_file: str | None, pmem: Path | None = None
+    ) -> Iterator[str]:
         """What a run that Ctrl-C ended has left, and where."""
         through = self.write_through or ()
-        yield from endings.kept(result, self.out, self.files, json_file, through)
+        yield from endings.kept(result, self.out, self.files, json_file, through, pmem)
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def run(
         from perdure import reports
 
         terminal.errors().print(reports.cut_costs({result.design: result.cut_cost}))
-    terminal.tell([*endings.ending(result), *kept.told(result, json_file)])
+    terminal.tell([*endings.ending(result), *kept.told(result, json_file, guest.pmem)])
     finish(result.exit_code or 0, result.interrupted)
 
 
