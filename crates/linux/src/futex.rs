@@ -3,7 +3,7 @@
 //! Always true: a thread that waits for words stands in the queue of each of them, once, and in no
 //! other; a queue that nobody stands in is not there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,10 @@ use crate::thread::{FutexKey, Thread, ThreadState, Wait};
 pub(crate) const FUTEX_TID: u32 = 0x3fff_ffff;
 pub(crate) const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
 pub(crate) const FUTEX_WAITERS: u32 = 0x8000_0000;
+
+/// What of an operation says what is done.
+pub(crate) const FUTEX_COMMAND: u64 = 0x7f;
+pub(crate) const FUTEX_WAIT_REQUEUE_PI: u64 = 11;
 
 impl Kernel {
     /// What identifies the futex at an address: the file behind a shared mapping, so that two
@@ -131,27 +135,40 @@ impl Kernel {
         count: u64,
     ) -> Result<u64, Errno> {
         let word = self.futex_word(machine, space, address)?;
-        let all = self.waiters(from, u64::MAX, |_| true);
-        let meets = |id: &ThreadId| {
-            let wait = self.wait_of(*id);
-            matches!(wait, Some(Wait::FutexMove { target, .. }) if target == to)
+        let mut rest = self.waiters(from, u64::MAX, |_| true).into_iter();
+        let Some(&first) = rest.as_slice().first() else {
+            return Ok(0);
         };
-        if !all.iter().all(meets) {
+        let owner = word & FUTEX_TID;
+        if !self.waits_to_be_moved(first, to) {
             return Err(Errno::EINVAL);
         }
-        let mut rest = all.into_iter();
-        let given = if word & FUTEX_TID == 0 {
-            rest.next()
-        } else {
-            None
-        };
+        if owner == first.0 & FUTEX_TID {
+            return Err(Errno::EDEADLK);
+        }
+        let given = if owner == 0 { rest.next() } else { None };
         // The one that may be woken waits with the others if somebody has the word.
         let most = count as usize + usize::from(given.is_none());
-        let moved: Vec<ThreadId> = rest.take(most).collect();
-        let owner = given.map_or(word, |id| id.0 & FUTEX_TID | word & !FUTEX_TID);
-        let waiters = if moved.is_empty() { 0 } else { FUTEX_WAITERS };
-        if owner | waiters != word {
-            self.copy_out(machine, space, address, &(owner | waiters).to_le_bytes())?;
+        let known = owner == 0 || self.threads.contains_key(&ThreadId(owner));
+        let mut result = if known { Ok(()) } else { Err(Errno::ESRCH) };
+        let mut moved = Vec::new();
+        for id in rest.take(if known { most } else { 0 }) {
+            if !self.waits_to_be_moved(id, to) {
+                result = Err(Errno::EINVAL);
+            } else if owner != 0 && self.waits_for_word_of(machine, owner, id) {
+                result = Err(Errno::EDEADLK);
+            } else {
+                moved.push(id);
+                continue;
+            }
+            // Like Linux, those before it are moved all the same.
+            break;
+        }
+        let owned = given.map_or(word, |id| id.0 & FUTEX_TID | word & !FUTEX_TID);
+        let is_waited_for = given.is_none() || !moved.is_empty();
+        let new = owned | if is_waited_for { FUTEX_WAITERS } else { 0 };
+        if new != word {
+            self.copy_out(machine, space, address, &new.to_le_bytes())?;
         }
         if let Some(id) = given {
             self.unblock(id, Some(0));
@@ -165,7 +182,11 @@ impl Kernel {
             }
             self.futexes.entry(to).or_default().push_back(id);
         }
-        Ok(u64::from(given.is_some()) + moved.len() as u64)
+        result.map(|()| u64::from(given.is_some()) + moved.len() as u64)
+    }
+
+    fn waits_to_be_moved(&self, id: ThreadId, to: FutexKey) -> bool {
+        matches!(self.wait_of(id), Some(Wait::FutexMove { target, .. }) if target == to)
     }
 
     pub(crate) fn futex_word(
@@ -205,11 +226,15 @@ const ROBUST_LIST_MAX: usize = 2048;
 pub(crate) const ROBUST_HEAD_BYTES: u64 = 24;
 
 impl Kernel {
-    /// Marks the robust mutexes that departed threads held, and wakes who waits for them.
+    /// Hands on the words that departed threads had, marks the robust mutexes that they held, and wakes
+    /// who waits for them.
     pub(crate) fn leave_robust_lists(&mut self, machine: &mut dyn Machine) {
         while self.exit.is_none() && !self.rare.departed.is_empty() {
             let gone = self.rare.departed.remove(0);
-            if let Some(process) = self.processes.get(gone.process) {
+            self.hand_on_words_of(machine, gone.thread);
+            if gone.list != 0
+                && let Some(process) = self.processes.get(gone.process)
+            {
                 let space = process.space;
                 self.leave_robust_list(machine, space, gone.thread, gone.list);
             }
@@ -276,9 +301,6 @@ impl Kernel {
         if old & FUTEX_TID != thread & FUTEX_TID {
             return Ok(());
         }
-        if hands_on && self.hand_on(machine, space, address, key, FUTEX_OWNER_DIED)? {
-            return Ok(());
-        }
         let new = old & FUTEX_WAITERS | FUTEX_OWNER_DIED;
         self.copy_out(machine, space, address, &new.to_le_bytes())?;
         if !hands_on && old & FUTEX_WAITERS != 0 {
@@ -294,7 +316,6 @@ impl Kernel {
         space: SpaceId,
         address: u64,
         key: FutexKey,
-        flags: u32,
     ) -> Result<bool, Errno> {
         let to_be_given = |wait| matches!(wait, Wait::Futex { bitset: 0, .. });
         let waiting = self.waiters(key, 2, to_be_given);
@@ -303,9 +324,75 @@ impl Kernel {
             return Ok(false);
         };
         let waiters = if more { FUTEX_WAITERS } else { 0 };
-        let word = next.0 & FUTEX_TID | waiters | flags;
+        let word = next.0 & FUTEX_TID | waiters;
         self.copy_out(machine, space, address, &word.to_le_bytes())?;
         self.unblock(next, Some(0));
         Ok(true)
+    }
+
+    /// True if a thread waits to be given a word.
+    pub(crate) fn somebody_is_to_be_given(&self) -> bool {
+        let all = self.futexes.values().flatten();
+        all.copied().any(|id| self.is_to_be_given(id))
+    }
+
+    fn is_to_be_given(&self, id: ThreadId) -> bool {
+        matches!(self.wait_of(id), Some(Wait::Futex { bitset: 0, .. }))
+    }
+
+    /// The word that a thread waits to be given, as it sees it: its registers are still those of the call.
+    fn word_to_be_given(&self, id: ThreadId) -> Option<(SpaceId, u64)> {
+        let thread = self.threads.get(&id).filter(|_| self.is_to_be_given(id))?;
+        let [first, operation, _, _, second] = [10, 11, 12, 13, 14].map(|at| thread.context.x[at]);
+        let was_moved = operation & FUTEX_COMMAND == FUTEX_WAIT_REQUEUE_PI;
+        let space = self.processes.get(thread.process)?.space;
+        Some((space, if was_moved { second } else { first }))
+    }
+
+    /// A thread is gone, or its memory: whatever word it had goes to the first one of those who wait to
+    /// be given it, whether or not it stood in a list.
+    pub(crate) fn hand_on_words_of(&mut self, machine: &mut dyn Machine, owner: u32) {
+        let first = |queue: &VecDeque<ThreadId>| {
+            let mut queue = queue.iter().copied();
+            queue.find(|&id| self.is_to_be_given(id))
+        };
+        let next: Vec<ThreadId> = self.futexes.values().filter_map(first).collect();
+        for id in next {
+            let Some((space, address)) = self.word_to_be_given(id) else {
+                continue;
+            };
+            let word = self.futex_word(machine, space, address);
+            if word.is_ok_and(|word| word & FUTEX_TID == owner & FUTEX_TID) {
+                // Like Linux, which does not look whether more of them wait.
+                let word = id.0 & FUTEX_TID | FUTEX_WAITERS | FUTEX_OWNER_DIED;
+                let _ = self.copy_out(machine, space, address, &word.to_le_bytes());
+                self.unblock(id, Some(0));
+            }
+        }
+    }
+
+    /// True if the owner of a word waits for one that a thread has, or for one whose owner does so, and
+    /// so on: the thread would wait for itself. Like Linux, a chain that is too long is taken for a ring.
+    pub(crate) fn waits_for_word_of(
+        &mut self,
+        machine: &mut dyn Machine,
+        owner: u32,
+        thread: ThreadId,
+    ) -> bool {
+        const CHAIN_MAX: usize = 1024;
+        let mut owner = owner & FUTEX_TID;
+        for _ in 0..CHAIN_MAX {
+            if owner == thread.0 & FUTEX_TID {
+                return true;
+            }
+            let Some((space, address)) = self.word_to_be_given(ThreadId(owner)) else {
+                return false;
+            };
+            let Ok(word) = self.futex_word(machine, space, address) else {
+                return false;
+            };
+            owner = word & FUTEX_TID;
+        }
+        true
     }
 }

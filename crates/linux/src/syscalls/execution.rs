@@ -169,6 +169,7 @@ fn become_program(call: &mut Call, launch: &Launch, loaded: Loaded) {
             thread.mask = mask;
         }
     }
+    kernel.hand_on_words_of(call.machine, number);
     if robust_list != 0 {
         kernel.leave_robust_list(call.machine, old_space, number, robust_list);
     }

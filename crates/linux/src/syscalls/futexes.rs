@@ -2,7 +2,10 @@
 
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
-use crate::futex::{FUTEX_OWNER_DIED, FUTEX_TID, FUTEX_WAITERS, ROBUST_HEAD_BYTES};
+use crate::futex::{
+    FUTEX_COMMAND, FUTEX_OWNER_DIED, FUTEX_TID, FUTEX_WAIT_REQUEUE_PI, FUTEX_WAITERS,
+    ROBUST_HEAD_BYTES,
+};
 use crate::machine::ThreadId;
 use crate::refusals::Refusal;
 use crate::thread::{FutexKey, Wait};
@@ -17,7 +20,6 @@ const FUTEX_UNLOCK_PI: u64 = 7;
 const FUTEX_TRYLOCK_PI: u64 = 8;
 const FUTEX_WAIT_BITSET: u64 = 9;
 const FUTEX_WAKE_BITSET: u64 = 10;
-const FUTEX_WAIT_REQUEUE_PI: u64 = 11;
 const FUTEX_CMP_REQUEUE_PI: u64 = 12;
 const FUTEX_LOCK_PI2: u64 = 13;
 const FUTEX_PRIVATE: u64 = 128;
@@ -80,6 +82,10 @@ fn lock_word(call: &mut Call, address: u64, key: FutexKey, taken: Taken) -> Answ
     call.write(address, &new.to_le_bytes())?;
     match taken {
         Taken::Wait(deadline) if owner != 0 => {
+            let thread = call.thread;
+            if (call.kernel).waits_for_word_of(call.machine, owner, thread) {
+                return Err(Errno::EDEADLK.into());
+            }
             if deadline.is_some_and(|at| at <= call.machine.clock_ns()) {
                 return Err(Errno::ETIMEDOUT.into());
             }
@@ -95,7 +101,7 @@ fn unlock_word(call: &mut Call, address: u64, key: FutexKey) -> Answer {
         return Err(Errno::EPERM.into());
     }
     let kernel = &mut *call.kernel;
-    if !kernel.hand_on(call.machine, call.space, address, key, 0)? {
+    if !kernel.hand_on(call.machine, call.space, address, key)? {
         call.write(address, &0_u32.to_le_bytes())?;
     }
     Ok(0)
@@ -161,7 +167,7 @@ pub(crate) fn futex(call: &mut Call) -> Answer {
     let [address, operation, value, fourth, second_address, sixth] = call.arguments;
     let private = operation & FUTEX_PRIVATE != 0;
     let key = call.kernel.futex_key(call.space, address, private);
-    let command = operation & 0x7f & !FUTEX_PRIVATE;
+    let command = operation & FUTEX_COMMAND;
     let bitset = if command == FUTEX_WAIT_BITSET || command == FUTEX_WAKE_BITSET {
         sixth as u32
     } else {

@@ -188,6 +188,7 @@ facts! {
     mappings_whose_flags_are_checked: ("validated");
     memory_that_is_locked_and_capabilities: ("locked");
     several_futexes_and_moves_to_mutexes: ("futexes");
+    words_that_are_handed_on: ("mutexes");
     pseudo_terminals_of_old_and_their_owners: ("ptys");
     owners_and_wishes: ("owners");
     // qemu 7.2 does not know `SO_TIMESTAMPNS`.
