@@ -91,6 +91,7 @@ mod memory;
 mod net;
 mod outcome;
 mod output;
+mod owned_words;
 mod owners;
 mod page_table;
 pub mod pools;

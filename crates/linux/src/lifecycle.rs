@@ -9,10 +9,10 @@
 use perdure_riscv::Hart;
 
 use crate::configuration::Repeat;
-use crate::futex::Departed;
 use crate::kernel::{Kernel, Settings};
 use crate::machine::{Machine, SpaceId, ThreadId};
 use crate::outcome::{ExitReport, Outcome, ProgramReport};
+use crate::owned_words::Departed;
 use crate::owners::Owner;
 use crate::process::{Ending, IntervalTimer, Process, ProcessId, Usage, Zombie};
 use crate::signal::{SA_NOCLDWAIT, SI_USER, SIG_IGN, SIGCHLD, SIGKILL, SignalInfo, Target};

@@ -11,11 +11,11 @@ use serde::de::DeserializeOwned;
 
 use crate::affinity::HartSet;
 use crate::asynchronous::Asynchronous;
-use crate::futex::Departed;
 use crate::jobs::Jobs;
 use crate::machine::{SpaceId, ThreadId};
 use crate::net::Sockets;
 use crate::net::arrivals::Arrivals;
+use crate::owned_words::Departed;
 use crate::owners::Owners;
 use crate::process::ProcessId;
 use crate::queues::Queues;

@@ -38,9 +38,10 @@ pub(crate) fn fcntl(call: &mut Call) -> Answer {
             Ok(0)
         }
         3 => {
-            let flags = call.file(number)?.flags;
-            let large = if flags & O_PATH == 0 { O_LARGEFILE } else { 0 };
-            Ok(u64::from(flags | large))
+            let file = call.file(number)?;
+            let was_opened = file.flags & O_PATH == 0 && !file.object.has_no_place();
+            let large = if was_opened { O_LARGEFILE } else { 0 };
+            Ok(u64::from(file.flags | large))
         }
         4 => {
             let file = call.file_mut(number)?;

@@ -328,8 +328,12 @@ pub(crate) fn getdents64(call: &mut Call) -> Answer {
     let [number, buffer, size, ..] = call.arguments;
     let file = call.file(number)?;
     let directory = file.inode().ok_or(Errno::ENOTDIR)?;
-    if !call.kernel.files.inode(directory)?.is_directory() {
+    let inode = call.kernel.files.inode(directory)?;
+    if !inode.is_directory() {
         return Err(Errno::ENOTDIR.into());
+    }
+    if inode.links == 0 {
+        return Err(Errno::ENOENT.into());
     }
     let mut offset = file.offset;
     if file.listing.is_empty() || offset == 0 {

@@ -3,12 +3,12 @@
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
 use crate::futex::{
-    FUTEX_COMMAND, FUTEX_OWNER_DIED, FUTEX_TID, FUTEX_WAIT_REQUEUE_PI, FUTEX_WAITERS,
-    ROBUST_HEAD_BYTES,
+    FUTEX_COMMAND, FUTEX_OWNER_DIED, FUTEX_PRIVATE, FUTEX_TID, FUTEX_WAIT_REQUEUE_PI, FUTEX_WAITERS,
 };
 use crate::machine::ThreadId;
+use crate::owned_words::ROBUST_HEAD_BYTES;
 use crate::refusals::Refusal;
-use crate::thread::{FutexKey, Wait};
+use crate::thread::Wait;
 
 const FUTEX_WAIT: u64 = 0;
 const FUTEX_WAKE: u64 = 1;
@@ -22,7 +22,6 @@ const FUTEX_WAIT_BITSET: u64 = 9;
 const FUTEX_WAKE_BITSET: u64 = 10;
 const FUTEX_CMP_REQUEUE_PI: u64 = 12;
 const FUTEX_LOCK_PI2: u64 = 13;
-const FUTEX_PRIVATE: u64 = 128;
 const FUTEX_CLOCK_REALTIME: u64 = 256;
 
 /// `set_robust_list`.
@@ -61,47 +60,54 @@ enum Taken {
 
 /// `FUTEX_LOCK_PI` and its kin. Threads have no priorities, so what is left is that the word is
 /// handed from owner to owner, first come first served.
-fn lock_word(call: &mut Call, address: u64, key: FutexKey, taken: Taken) -> Answer {
+fn lock_word(call: &mut Call, address: u64, private: bool, taken: Taken) -> Answer {
+    let futex = call.kernel.futex(call.space, address, private)?;
     let word = call.kernel.futex_word(call.machine, call.space, address)?;
     let (owner, own) = (word & FUTEX_TID, call.thread.0 & FUTEX_TID);
     if owner == own {
         return Err(Errno::EDEADLK.into());
     }
+    if call.kernel.is_only_waited_for(futex) {
+        return Err(Errno::EINVAL.into());
+    }
     let new = if owner == 0 {
-        own | word & (FUTEX_OWNER_DIED | FUTEX_WAITERS)
+        let is_waited_for = call.kernel.standing(futex).next().is_some();
+        let kept = if is_waited_for { FUTEX_WAITERS } else { 0 };
+        own | word & (FUTEX_OWNER_DIED | kept)
     } else {
-        let known = call.kernel.threads.contains_key(&ThreadId(owner));
-        if !known {
-            return Err(Errno::ESRCH.into());
-        }
-        if taken == Taken::Refuse {
-            return Err(Errno::EAGAIN.into());
-        }
         word | FUTEX_WAITERS
     };
     call.write(address, &new.to_le_bytes())?;
-    match taken {
-        Taken::Wait(deadline) if owner != 0 => {
-            let thread = call.thread;
-            if (call.kernel).waits_for_word_of(call.machine, owner, thread) {
-                return Err(Errno::EDEADLK.into());
-            }
-            if deadline.is_some_and(|at| at <= call.machine.clock_ns()) {
-                return Err(Errno::ETIMEDOUT.into());
-            }
-            Err(Stop::Wait(Wait::Futex { key, bitset: 0 }, deadline))
-        }
-        _ => Ok(0),
+    if owner == 0 {
+        return Ok(0);
     }
+    if !call.kernel.threads.contains_key(&ThreadId(owner)) {
+        return Err(Errno::ESRCH.into());
+    }
+    let Taken::Wait(deadline) = taken else {
+        return Err(Errno::EAGAIN.into());
+    };
+    if (call.kernel).waits_for_word_of(call.machine, owner, call.thread) {
+        return Err(Errno::EDEADLK.into());
+    }
+    if deadline.is_some_and(|at| at <= call.machine.clock_ns()) {
+        return Err(Errno::ETIMEDOUT.into());
+    }
+    let key = futex.key;
+    Err(Stop::Wait(Wait::Futex { key, bitset: 0 }, deadline))
 }
 
-fn unlock_word(call: &mut Call, address: u64, key: FutexKey) -> Answer {
+fn unlock_word(call: &mut Call, address: u64, private: bool) -> Answer {
     let word = call.kernel.futex_word(call.machine, call.space, address)?;
     if word & FUTEX_TID != call.thread.0 & FUTEX_TID {
         return Err(Errno::EPERM.into());
     }
     let kernel = &mut *call.kernel;
-    if !kernel.hand_on(call.machine, call.space, address, key)? {
+    let futex = kernel.futex(call.space, address, private)?;
+    if kernel.is_only_waited_for(futex) {
+        return Err(Errno::EINVAL.into());
+    }
+    if !kernel.hand_on(call.machine, call.space, address, futex)? {
         call.write(address, &0_u32.to_le_bytes())?;
     }
     Ok(0)
@@ -142,18 +148,22 @@ pub(crate) fn futex_waitv(call: &mut Call) -> Answer {
         let (value, address) = (call.read_u64(at)?, call.read_u64(at.wrapping_add(8))?);
         let flags = call.read_u32(at.wrapping_add(16))?;
         let reserved = call.read_u32(at.wrapping_add(20))?;
+        let Ok(value) = u32::try_from(value) else {
+            return Err(Errno::EINVAL.into());
+        };
         if flags & !PRIVATE != SIZE_U32 || reserved != 0 {
             return Err(Errno::EINVAL.into());
         }
         waiters.push((value, address, flags & PRIVATE != 0));
     }
     let mut keys = Vec::new();
-    for (value, address, private) in waiters {
-        let word = call.kernel.futex_word(call.machine, call.space, address)?;
-        if word != value as u32 {
+    for &(_, address, private) in &waiters {
+        keys.push(call.kernel.futex(call.space, address, private)?.listed());
+    }
+    for (value, address, _) in waiters {
+        if call.kernel.futex_word(call.machine, call.space, address)? != value {
             return Err(Errno::EAGAIN.into());
         }
-        keys.push(call.kernel.futex_key(call.space, address, private));
     }
     if deadline.is_some_and(|at| at <= call.machine.clock_ns()) {
         return Err(Errno::ETIMEDOUT.into());
@@ -166,7 +176,6 @@ pub(crate) fn futex_waitv(call: &mut Call) -> Answer {
 pub(crate) fn futex(call: &mut Call) -> Answer {
     let [address, operation, value, fourth, second_address, sixth] = call.arguments;
     let private = operation & FUTEX_PRIVATE != 0;
-    let key = call.kernel.futex_key(call.space, address, private);
     let command = operation & FUTEX_COMMAND;
     let bitset = if command == FUTEX_WAIT_BITSET || command == FUTEX_WAKE_BITSET {
         sixth as u32
@@ -192,9 +201,10 @@ pub(crate) fn futex(call: &mut Call) -> Answer {
             } else {
                 deadline_at(call, fourth, real)?
             };
+            let key = call.kernel.futex(call.space, address, private)?.key;
             let wait = if command == FUTEX_WAIT_REQUEUE_PI {
-                let target = call.kernel.futex_key(call.space, second_address, private);
-                if target == key || !second_address.is_multiple_of(4) {
+                let target = call.kernel.futex(call.space, second_address, private)?.key;
+                if target == key {
                     return Err(Errno::EINVAL.into());
                 }
                 Wait::FutexMove { key, target }
@@ -209,59 +219,23 @@ pub(crate) fn futex(call: &mut Call) -> Answer {
             }
             Err(Stop::Wait(wait, deadline))
         }
-        FUTEX_CMP_REQUEUE_PI => {
-            let second = call.kernel.futex_key(call.space, second_address, private);
-            if value != 1 || second == key {
-                return Err(Errno::EINVAL.into());
-            }
-            if call.kernel.futex_word(call.machine, call.space, address)? != sixth as u32 {
-                return Err(Errno::EAGAIN.into());
-            }
-            let count = fourth.min(i32::MAX as u64);
-            let target = (second_address, second);
-            let moved =
-                (call.kernel).futex_move_to_word(call.machine, call.space, key, target, count)?;
-            Ok(moved)
-        }
         FUTEX_WAKE | FUTEX_WAKE_BITSET => {
-            if address % 4 != 0 {
-                return Err(Errno::EINVAL.into());
-            }
-            let count = value.min(i32::MAX as u64);
-            Ok(call.kernel.futex_wake(key, count, bitset))
+            let futex = call.kernel.futex(call.space, address, private)?;
+            Ok(call.kernel.futex_wake(futex, value as i32, bitset)?)
         }
-        FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => {
-            let compared = (command == FUTEX_CMP_REQUEUE).then_some(sixth as u32);
-            let second = call.kernel.futex_key(call.space, second_address, private);
-            let (woken, moved) = requeue(call, address, (key, second), [value, fourth], compared)?;
-            // FUTEX_REQUEUE tells how many were woken, FUTEX_CMP_REQUEUE both.
-            Ok(woken + compared.map_or(0, |_| moved))
+        FUTEX_REQUEUE | FUTEX_CMP_REQUEUE | FUTEX_CMP_REQUEUE_PI => {
+            let compared = (command != FUTEX_REQUEUE).then_some(sixth as u32);
+            let to_word = command == FUTEX_CMP_REQUEUE_PI;
+            requeue(call, private, compared, to_word)
         }
-        FUTEX_WAKE_OP => {
-            let second = call.kernel.futex_key(call.space, second_address, private);
-            let old = call
-                .kernel
-                .futex_word(call.machine, call.space, second_address)?;
-            let (new, compares) = wake_operation(sixth as u32, old).ok_or(Errno::ENOSYS)?;
-            call.kernel
-                .copy_out(call.machine, call.space, second_address, &new.to_le_bytes())?;
-            let mut woken = call
-                .kernel
-                .futex_wake(key, value.min(i32::MAX as u64), u32::MAX);
-            if compares {
-                woken += call
-                    .kernel
-                    .futex_wake(second, fourth.min(i32::MAX as u64), u32::MAX);
-            }
-            Ok(woken)
-        }
+        FUTEX_WAKE_OP => wake_and_operate(call, private),
         FUTEX_LOCK_PI | FUTEX_LOCK_PI2 => {
             let real = command == FUTEX_LOCK_PI || operation & FUTEX_CLOCK_REALTIME != 0;
             let deadline = deadline_at(call, fourth, real)?;
-            lock_word(call, address, key, Taken::Wait(deadline))
+            lock_word(call, address, private, Taken::Wait(deadline))
         }
-        FUTEX_TRYLOCK_PI => lock_word(call, address, key, Taken::Refuse),
-        FUTEX_UNLOCK_PI => unlock_word(call, address, key),
+        FUTEX_TRYLOCK_PI => lock_word(call, address, private, Taken::Refuse),
+        FUTEX_UNLOCK_PI => unlock_word(call, address, private),
         _ => {
             call.kernel.note_refusal(Refusal::Futex(command as u32));
             Err(Errno::ENOSYS.into())
@@ -271,45 +245,74 @@ pub(crate) fn futex(call: &mut Call) -> Answer {
 
 /// Wakes some who wait for the word at an address, if it is the one that is expected, and lets others wait
 /// for another one; how many.
-fn requeue(
-    call: &mut Call,
-    address: u64,
-    (from, to): (FutexKey, FutexKey),
-    counts: [u64; 2],
-    expected: Option<u32>,
-) -> Result<(u64, u64), Errno> {
-    let [woken, moved] = counts.map(|count| u64::try_from(count as i32));
-    let (Ok(woken), Ok(moved), 0) = (woken, moved, address % 4) else {
-        return Err(Errno::EINVAL);
+fn requeue(call: &mut Call, private: bool, expected: Option<u32>, to_word: bool) -> Answer {
+    let [address, _, woken, moved, second_address, _] = call.arguments;
+    let [Ok(woken), Ok(moved)] = [woken, moved].map(|count| usize::try_from(count as i32)) else {
+        return Err(Errno::EINVAL.into());
     };
-    if let Some(expected) = expected
-        && call.kernel.futex_word(call.machine, call.space, address)? != expected
-    {
-        return Err(Errno::EAGAIN);
+    if to_word && (woken != 1 || second_address == address) {
+        return Err(Errno::EINVAL.into());
     }
-    let woken = call.kernel.futex_wake(from, woken, u32::MAX);
-    Ok((woken, call.kernel.futex_move(from, to, moved)))
+    let kernel = &mut *call.kernel;
+    let from = kernel.futex(call.space, address, private)?;
+    let to = kernel.futex(call.space, second_address, private)?;
+    if to_word && to == from {
+        return Err(Errno::EINVAL.into());
+    }
+    if let Some(expected) = expected
+        && kernel.futex_word(call.machine, call.space, address)? != expected
+    {
+        return Err(Errno::EAGAIN.into());
+    }
+    if to_word {
+        let target = (second_address, to);
+        return Ok(kernel.futex_move_to_word(call.machine, call.space, from, target, moved)?);
+    }
+    Ok(kernel.futex_requeue(from, to, [woken, moved])?)
 }
 
-/// The new word of `FUTEX_WAKE_OP`, and whether the old one passes the comparison; `None` of what there
-/// is not.
-fn wake_operation(encoded: u32, old: u32) -> Option<(u32, bool)> {
-    let sign_extend = |value: u32| ((value << 20) as i32 >> 20) as u32;
-    let comparand = sign_extend(encoded & 0xfff);
-    let mut operand = sign_extend(encoded >> 12 & 0xfff);
+/// `FUTEX_WAKE_OP`.
+fn wake_and_operate(call: &mut Call, private: bool) -> Answer {
+    let [address, _, count, second_count, second_address, encoded] = call.arguments;
+    let kernel = &mut *call.kernel;
+    let first = kernel.futex(call.space, address, private)?;
+    let second = kernel.futex(call.space, second_address, private)?;
+    let old = kernel.futex_word(call.machine, call.space, second_address)?;
+    let new = new_word(encoded as u32, old).ok_or(Errno::ENOSYS)?;
+    kernel.copy_out(call.machine, call.space, second_address, &new.to_le_bytes())?;
+    let passes = passes(encoded as u32, old).ok_or(Errno::ENOSYS)?;
+    let mut woken = kernel.futex_wake(first, count as i32, u32::MAX)?;
+    if passes {
+        woken += kernel.futex_wake(second, second_count as i32, u32::MAX)?;
+    }
+    Ok(woken)
+}
+
+/// A field of what `FUTEX_WAKE_OP` shall do.
+fn signed_field(encoded: u32, shift: u32) -> u32 {
+    ((encoded >> shift << 20) as i32 >> 20) as u32
+}
+
+/// The new word of `FUTEX_WAKE_OP`; `None` of what there is not.
+fn new_word(encoded: u32, old: u32) -> Option<u32> {
+    let mut operand = signed_field(encoded, 12);
     if encoded >> 31 != 0 {
         operand = 1 << (operand & 31);
     }
-    let new = match encoded >> 28 & 7 {
+    Some(match encoded >> 28 & 7 {
         0 => operand,
         1 => old.wrapping_add(operand),
         2 => old | operand,
         3 => old & !operand,
         4 => old ^ operand,
         _ => return None,
-    };
-    let (signed, against) = (old as i32, comparand as i32);
-    let compares = match encoded >> 24 & 15 {
+    })
+}
+
+/// Whether the old word passes the comparison; `None` if there is no such.
+fn passes(encoded: u32, old: u32) -> Option<bool> {
+    let (signed, against) = (old as i32, signed_field(encoded, 0) as i32);
+    Some(match encoded >> 24 & 15 {
         0 => signed == against,
         1 => signed != against,
         2 => signed < against,
@@ -317,6 +320,5 @@ fn wake_operation(encoded: u32, old: u32) -> Option<(u32, bool)> {
         4 => signed > against,
         5 => signed >= against,
         _ => return None,
-    };
-    Some((new, compares))
+    })
 }

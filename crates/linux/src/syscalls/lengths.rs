@@ -31,6 +31,13 @@ pub(crate) fn lseek(call: &mut Call) -> Answer {
             ) => return Err(Errno::ESPIPE.into()),
             _ => return Ok(0),
         },
+        object if object.has_no_place() => {
+            return if whence as u32 <= 4 {
+                Ok(0)
+            } else {
+                Err(Errno::EINVAL.into())
+            };
+        }
         _ => return Err(Errno::ESPIPE.into()),
     };
     let base = match whence {

@@ -227,7 +227,7 @@ pub(crate) fn timerfd_settime(call: &mut Call) -> Answer {
     let due_ns = due_at(value, flags & TIMER_ABSTIME != 0, timer.real, start, now);
     if let Some(timer) = call.kernel.open.timer_files.get_mut(id) {
         timer.due_ns = due_ns;
-        timer.interval_ns = due_ns.map_or(0, |_| interval_ns);
+        timer.interval_ns = interval_ns;
         timer.expired = false;
     }
     call.kernel.expire_timers(now);

@@ -72,6 +72,20 @@ pub(crate) enum Object {
     Queue(u32),
 }
 
+impl Object {
+    /// True if nobody opens it by a path, and what is in it has no order: every place in it is the first.
+    pub fn has_no_place(&self) -> bool {
+        matches!(
+            self,
+            Object::Event(_)
+                | Object::Poller(_)
+                | Object::Timer(_)
+                | Object::Signals(_)
+                | Object::Watcher(_)
+        )
+    }
+}
+
 /// `flock` on an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Lock {

@@ -48,6 +48,7 @@ fn resumes_with(
 fn with_threads_blocked_on_futexes() {
     resumes("threads.c", 300, 7);
     resumes("futexes.c", 300, 7);
+    resumes("mutexes.c", 300, 7);
 }
 
 #[test]

@@ -14,7 +14,9 @@
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/shm.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 
 enum { PAGE = 4096 };
@@ -525,6 +527,47 @@ static void pages_are_small(void)
     CALL(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0));
 }
 
+/* What has no path is at its beginning wherever one looks, and says nothing of large files. */
+static void there_is_no_place(void)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    int timer = timerfd_create(CLOCK_MONOTONIC, 0);
+    int files[] = {timer, eventfd(0, 0), epoll_create1(0), inotify_init(), signalfd(-1, &none, 0)};
+    for (int index = 0; index < 5; index++) {
+        CALL(lseek(files[index], 5, SEEK_SET));
+        CALL(lseek(files[index], -5, SEEK_CUR));
+        CALL(lseek(files[index], 0, 9));
+        FACT(syscall(SYS_fcntl, files[index], F_GETFL));
+    }
+    /* An interval is kept, whether or not the timer runs. */
+    struct itimerspec set = {{3, 5}, {0, 0}}, got;
+    for (int round = 0; round < 2; round++) {
+        CALL(timerfd_settime(timer, 0, &set, &got));
+        FACT(got.it_interval.tv_sec * 10 + got.it_interval.tv_nsec);
+        CALL(timerfd_gettime(timer, &got));
+        FACT(got.it_interval.tv_sec * 10 + got.it_interval.tv_nsec);
+        FACT(got.it_value.tv_sec + got.it_value.tv_nsec);
+    }
+    for (int index = 0; index < 5; index++)
+        close(files[index]);
+}
+
+/* A directory that is gone lists nothing, not even what was looked at before. */
+static void directories_are_gone(void)
+{
+    char names[100];
+    CALL(mkdir("gone", 0755));
+    int gone = open("gone", O_RDONLY | O_DIRECTORY);
+    CALL(syscall(SYS_getdents64, gone, names, 30));
+    CALL(rmdir("gone"));
+    CALL(syscall(SYS_getdents64, gone, names, 30));
+    CALL(syscall(SYS_getdents64, gone, NULL, 0));
+    CALL(lseek(gone, 0, SEEK_SET));
+    CALL(syscall(SYS_getdents64, gone, names, 100));
+    close(gone);
+}
+
 int main(int count, char **arguments)
 {
     if (count > 1 && !strcmp(arguments[1], "small"))
@@ -547,6 +590,8 @@ int main(int count, char **arguments)
     exchanges_are_watched();
     hints_are_kept();
     pages_are_small();
+    there_is_no_place();
+    directories_are_gone();
     volatile int by = 2;
     FACT(nested(by));
     return 0;

@@ -56,6 +56,8 @@ static void until(int *flag)
 
 static void set(int *flag) { __atomic_store_n(flag, 1, __ATOMIC_SEQ_CST); }
 
+enum { SEVERAL = -1 };
+
 /* A thread that makes calls, one after the other. */
 struct call {
     void *word;
@@ -77,7 +79,9 @@ static void *run(void *argument)
     set(&own->began);
     for (int at = 0; own->calls[at].word; at++) {
         struct call *call = &own->calls[at];
-        long result = futex(call->word, call->operation, call->value, 0, call->second, 0);
+        long result = call->operation == SEVERAL
+            ? syscall(SYS_futex_waitv, call->second, call->value, 0, NULL, 0)
+            : futex(call->word, call->operation, call->value, 0, call->second, 0);
         own->results[at] = result < 0 ? -errno : result;
     }
     return NULL;
@@ -99,6 +103,9 @@ static void start(int index, const struct call *calls)
         thread->calls[at] = calls[at];
     pthread_create(&thread->id, NULL, run, thread);
     let_thread_sleep(index);
+    /* Linux says that it sleeps before it stands at the first one of several words. */
+    struct timespec time = {0, thread->calls[0].operation == SEVERAL ? 20000000 : 0};
+    nanosleep(&time, NULL);
 }
 
 /* Starts a thread that makes these calls, and waits until it sleeps in one of them. */
@@ -246,6 +253,166 @@ static void rings_of_the_moved(void)
     show_flags(words[7]);
 }
 
+#define OPERATION FUTEX_OP(FUTEX_OP_ADD, 3, FUTEX_OP_CMP_GE, 0)
+
+/* As many as are asked for, but one at least; who has said that a word is private only meets such. */
+static void who_is_woken(void)
+{
+    uint32_t *word = &words[0], *other = &words[1];
+    for (int index = 0; index < 7; index++)
+        START(index, WAIT(word));
+    CALL(wake(word, 0));
+    CALL(wake(word, -1));
+    CALL(futex(word, FUTEX_WAKE_OP, 0, -1, other, OPERATION));
+    CALL(futex(word, FUTEX_WAKE_OP, -5, 0, other, OPERATION));
+    FACT(*other);
+    CALL(futex(word, FUTEX_REQUEUE, -1, 1, other, 0));
+    CALL(futex(word, FUTEX_REQUEUE, 0, 1, other, 0));
+    CALL(futex(word, FUTEX_REQUEUE, 1, 1, other, 0));
+    CALL(wake(word, 9));
+    CALL(wake(other, 9));
+    for (int index = 0; index < 7; index++)
+        end(index);
+    *other = 0;
+    /* What there is not as a comparison is done all the same. */
+    CALL(futex(word, FUTEX_WAKE_OP, 1, 1, other, FUTEX_OP(FUTEX_OP_ADD, 3, 9, 0)));
+    CALL(futex(word, FUTEX_WAKE_OP, 1, 1, other, FUTEX_OP(7, 3, FUTEX_OP_CMP_GE, 0)));
+    FACT(*other);
+    *other = 0;
+
+    START(0, WAIT_PRIVATE(word));
+    START(1, WAIT(word));
+    START(2, WAIT_PRIVATE(word));
+    CALL(wake(word, 9));
+    CALL(futex(word, FUTEX_REQUEUE, 9, 9, other, 0));
+    CALL(futex(word, FUTEX_REQUEUE_PRIVATE, 1, 9, other, 0));
+    CALL(wake(other, 9));
+    CALL(futex(other, FUTEX_WAKE_PRIVATE, 9, 0, NULL, 0));
+    START(3, WAIT_PRIVATE(&shared->word));
+    START(4, WAIT(&shared->word));
+    CALL(futex(&shared->word, FUTEX_WAKE_PRIVATE, 9, 0, NULL, 0));
+    CALL(wake(&shared->word, 9));
+    for (int index = 0; index < 5; index++)
+        end(index);
+
+    struct waiter {
+        uint64_t value, address;
+        uint32_t flags, reserved;
+    } list[] = {{0, (uintptr_t)word, 2 | 128, 0}, {0, (uintptr_t)other, 2, 0}};
+    struct call several = {word, SEVERAL, 2, list};
+    START(0, several);
+    CALL(wake(word, 9));
+    CALL(futex(other, FUTEX_WAKE_PRIVATE, 9, 0, NULL, 0));
+    CALL(wake(other, 9));
+    START(1, several);
+    CALL(futex(word, FUTEX_WAKE_PRIVATE, 9, 0, NULL, 0));
+    START(2, several);
+    CALL(futex(other, FUTEX_REQUEUE, 0, 1, word, 0));
+    CALL(wake(other, 9));
+    CALL(wake(word, 9));
+    for (int index = 0; index < 3; index++)
+        end(index);
+    list[0].value = 1ull << 32;
+    CALL(syscall(SYS_futex_waitv, list, 2, 0, NULL, 0));
+    list[0].value = 1;
+    list[1].address++;
+    CALL(syscall(SYS_futex_waitv, list, 2, 0, NULL, 0));
+}
+
+/* Nobody is woken who waits to be given a word. */
+static void who_is_not_woken(void)
+{
+    uint32_t *word = &words[0], *other = &words[1];
+    CALL(lock(word));
+    START(0, LOCK(word), UNLOCK(word));
+    START(1, WAIT_TO_MOVE(other, word), UNLOCK(word));
+    for (int index = 0; index < 2; index++) {
+        CALL(wake(&words[index], 1));
+        CALL(futex(&words[index], FUTEX_WAKE_BITSET, 1, 0, NULL, 4));
+        CALL(futex(&words[index], FUTEX_REQUEUE, 1, 1, &words[2], 0));
+        CALL(futex(&words[index], FUTEX_REQUEUE, 0, 0, &words[2], 0));
+        CALL(futex(&words[index], FUTEX_WAKE_OP, 1, 1, &words[3], OPERATION));
+        CALL(futex(&words[4], FUTEX_WAKE_OP, 1, 1, &words[index],
+                   FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_NE, 7)));
+    }
+    FACT(words[3]);
+    CALL(futex(other, FUTEX_CMP_REQUEUE_PI, 1, 1, word, 0));
+    CALL(unlock(word));
+    end(0);
+    end(1);
+    /* Nor is a word given that others only wait for. */
+    CALL(lock(word));
+    *other = *word;
+    START(0, WAIT(&words[2]));
+    START(1, WAIT_TO_MOVE(&words[4], word), UNLOCK(word));
+    CALL(futex(&words[2], FUTEX_REQUEUE, 0, 1, word, 0));
+    CALL(unlock(word));
+    CALL(futex(&words[4], FUTEX_CMP_REQUEUE_PI, 1, 1, word, 0));
+    *word = 0;
+    CALL(lock(word));
+    CALL(wake(word, 1));
+    end(0);
+    *word = *other;
+    CALL(futex(&words[4], FUTEX_CMP_REQUEUE_PI, 1, 1, word, 0));
+    CALL(unlock(word));
+    end(1);
+    *word = FUTEX_WAITERS;
+    CALL(futex(word, FUTEX_TRYLOCK_PI, 0, 0, NULL, 0));
+    show_flags(*word);
+    memset(words, 0, sizeof words);
+}
+
+/* Where no word is. */
+static void addresses(void)
+{
+    void *odd = (char *)words + 1;
+    CALL(wake(NULL, 1));
+    CALL(wake(odd, 1));
+    CALL(futex(NULL, FUTEX_WAKE_PRIVATE, 1, 0, NULL, 0));
+    CALL(futex(odd, FUTEX_WAKE_PRIVATE, 1, 0, NULL, 0));
+    CALL(futex(words, FUTEX_REQUEUE, 1, 1, odd, 0));
+    CALL(futex(words, FUTEX_REQUEUE, 1, 1, NULL, 0));
+    CALL(futex(words, FUTEX_REQUEUE_PRIVATE, 1, 1, odd, 0));
+    CALL(futex(words, FUTEX_REQUEUE_PRIVATE, 1, 1, NULL, 0));
+    CALL(futex(words, FUTEX_CMP_REQUEUE, 1, 1, odd, 5));
+    CALL(futex(words, FUTEX_CMP_REQUEUE, -1, 1, odd, 5));
+    CALL(futex(words, FUTEX_CMP_REQUEUE_PI, 1, 1, odd, 5));
+    CALL(futex(words, FUTEX_CMP_REQUEUE_PI, 1, -1, &words[1], 0));
+    CALL(futex(words, FUTEX_WAKE_OP, 1, 1, odd, OPERATION));
+    CALL(futex(odd, FUTEX_WAKE_OP, 1, 1, &words[1], OPERATION));
+    CALL(futex(NULL, FUTEX_WAKE_OP, 1, 1, &words[1], OPERATION));
+    FACT(words[1]);
+    CALL(futex(odd, FUTEX_LOCK_PI, 0, 0, NULL, 0));
+    CALL(futex(NULL, FUTEX_LOCK_PI, 0, 0, NULL, 0));
+}
+
+/* A list of which nothing can be read says nothing of the mutex that was being taken. */
+static void lists_that_are_wrong(void)
+{
+    memset(shared, 0, sizeof *shared);
+    START(0, WAIT(&shared->other));
+    for (int round = 0; round < 2; round++) {
+        int child = fork();
+        if (child == 0) {
+            long offset = offsetof(struct shared, word) - offsetof(struct shared, entry);
+            shared->word = shared->other = gettid();
+            shared->list = (struct robust_list_head){{(void *)8}, offset, &shared->entry};
+            if (round == 1) {
+                shared->list.list.next = &shared->list.list;
+                shared->list.futex_offset += 4;
+                shared->other = FUTEX_WAITERS;
+            }
+            syscall(SYS_set_robust_list, &shared->list, sizeof shared->list);
+            _exit(0);
+        }
+        waitpid(child, NULL, 0);
+        FACT((shared->word & OWNER) == (uint32_t)child);
+        show_flags(shared->word);
+        show_flags(shared->other);
+    }
+    end(0);
+}
+
 int main(int count, char **arguments)
 {
     (void)arguments;
@@ -259,5 +426,9 @@ int main(int count, char **arguments)
     owner_that_is_a_process(EXECUTES);
     owner_that_is_a_process(HAS_A_LIST);
     rings();
+    who_is_woken();
+    who_is_not_woken();
+    addresses();
+    lists_that_are_wrong();
     rings_of_the_moved();
 }
