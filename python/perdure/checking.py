@@ -13,7 +13,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from perdure import PerdureError, _core, check_shares, invariants, notebook, requests
+from perdure import (
+    PerdureError,
+    _core,
+    check_shares,
+    documents,
+    invariants,
+    notebook,
+    outputs,
+    requests,
+)
 
 if TYPE_CHECKING:
     from perdure.api import Machine, Progress
@@ -135,11 +144,14 @@ def known_in(baseline: Path | None) -> set[str]:
     """The bugs that a baseline file has."""
     if baseline is None or not baseline.exists():
         return set()
-    try:
-        content = json.loads(baseline.read_text())
-        return {str(bug["id"]) for bug in content["bugs"]}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise PerdureError(
-            f"--baseline {baseline}: it is no baseline that perdure check has written ({error}); "
-            "remove it, and --update-baseline makes a new one"
-        ) from error
+    named = f"--baseline {outputs.shown(baseline)}"
+    remedy = "remove it, and --update-baseline makes a new one"
+    content = documents.read(baseline, named, remedy)
+    bugs = content.get("bugs") if isinstance(content, dict) else None
+    if not isinstance(bugs, list):
+        why = "it has no list of bugs"
+    elif not all(isinstance(bug, dict) and isinstance(bug.get("id"), str) for bug in bugs):
+        why = "one of its bugs has no id"
+    else:
+        return {bug["id"] for bug in bugs}
+    raise PerdureError(f"{named} is no baseline that perdure check has written: {why}; {remedy}")

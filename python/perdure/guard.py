@@ -13,7 +13,6 @@ spreads together.
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
-from perdure import PerdureError, outputs
+from perdure import PerdureError, documents, outputs
 from perdure.tables import table
 
 if TYPE_CHECKING:
@@ -161,12 +160,7 @@ def load(file: Path, engine: str) -> BenchSpeed:
 
     named = f"--against {outputs.shown(file)}"
     remedy = f"make one with: perdure bench speed --repeat {RUNS} --json FILE"
-    try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise PerdureError(f"{named} cannot be read: {error.strerror}; {remedy}") from error
-    except ValueError as error:
-        raise PerdureError(f"{named} is not JSON: {error}; {remedy}") from error
+    document = documents.read(file, named, remedy)
     if not isinstance(document, dict) or not {"cases", "repeat", "compiler"} <= set(document):
         raise PerdureError(f"{named} is no result of perdure bench speed; {remedy}")
     if "calibration" not in document:

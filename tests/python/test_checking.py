@@ -339,9 +339,34 @@ def test_a_baseline_is_read_as_it_is_written(tmp_path):
     assert checking.known_in(None) == checking.known_in(file) == set()
     file.write_text(check_exchange.baseline(REPORT["bugs"]))
     assert checking.known_in(file) == {"a"}
-    file.write_text('{"bugs": [1]}')
-    with pytest.raises(PerdureError, match="no baseline"):
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"[" * 100_000, "is not JSON: its lists and objects are nested too deeply"),
+        (b'{"bugs": ', "is not JSON: Expecting value"),
+        (b'"\xff"', "is not JSON: it is not UTF-8 text"),
+        (b"true", "is no baseline that perdure check has written: it has no list of bugs"),
+        (b'{"bugs": true}', "is no baseline that perdure check has written: it has no list of"),
+        (b'{"bugs": [1]}', "is no baseline that perdure check has written: one of its bugs has"),
+        (b'{"bugs": [{"id": 1}]}', "perdure check has written: one of its bugs has no id"),
+        (None, "cannot be read: Is a directory"),
+    ],
+)
+def test_what_is_no_baseline_is_refused_in_one_line(tmp_path, content, said):
+    file = tmp_path / "known.json"
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    with pytest.raises(PerdureError) as refused:
         checking.known_in(file)
+    message = str(refused.value)
+    assert message.startswith(f"--baseline {file} ") and "\n" not in message
+    assert said in message
+    assert message.endswith("; remove it, and --update-baseline makes a new one")
+    assert "object" not in message.replace("lists and objects", "")
 
 
 def test_a_command_is_repeated_without_where_its_results_go():

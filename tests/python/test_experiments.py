@@ -331,6 +331,12 @@ def test_what_cannot_be_judged_measures_nothing(core, paper):
     assert (result.verdict, result.reason) == ("not comparable", "no hardware here")
 
 
+def test_a_file_that_is_nested_too_deeply_is_refused(core, tmp_path):
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 100_000)
+    with pytest.raises(perdure.PerdureError, match=r"deep\.toml: its values are nested too deeply"):
+        declaration.Table.read(tmp_path / "deep.toml")
+
+
 def test_a_claim_without_limits_says_why_it_is_not_judged(core, tmp_path):
     written = """
     [[claim]]

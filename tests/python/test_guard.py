@@ -238,6 +238,7 @@ def damaged(change):
         (None, "cannot be read: No such file"),
         ("", "is not JSON"),
         ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON: its lists and objects are nested too deeply"),
         ("[]", "is no result of perdure bench speed"),
         ('{"forks": []}', "is no result of perdure bench speed"),
         (damaged(lambda one: one.pop("calibration")), "is of an older version"),

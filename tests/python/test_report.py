@@ -239,8 +239,9 @@ def test_a_missing_file_is_named(out: Path, missing: str) -> None:
         report.write(out)
 
 
-def test_results_that_are_cut_short_are_refused(out: Path) -> None:
-    (out / "results.json").write_text('{"schema": 1')
+@pytest.mark.parametrize("text", ['{"schema": 1', "[" * 100_000])
+def test_results_that_are_damaged_are_refused(out: Path, text: str) -> None:
+    (out / "results.json").write_text(text)
     with pytest.raises(PerdureError, match=r"results\.json is not JSON"):
         report.write(out)
 

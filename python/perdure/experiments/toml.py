@@ -36,6 +36,8 @@ class Table:
             return cls(tomllib.loads(path.read_text(encoding="utf-8")), path.name)
         except (OSError, ValueError) as error:
             raise PerdureError(f"cannot read {path}: {error}") from error
+        except RecursionError:
+            raise PerdureError(f"cannot read {path}: its values are nested too deeply") from None
 
     def text(self, key: str, default: str = REQUIRED) -> str:
         """A text."""

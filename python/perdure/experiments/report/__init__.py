@@ -18,7 +18,7 @@ from typing import Any
 import jinja2
 import vl_convert
 
-from perdure import PerdureError, outputs
+from perdure import PerdureError, documents, outputs
 from perdure.experiments import charts
 from perdure.experiments.claim import paper_says
 
@@ -180,7 +180,4 @@ def _read(path: Path) -> bytes:
 
 
 def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(_read(path))
-    except ValueError as error:
-        raise PerdureError(f"{path} is not JSON: {error}; delete it and run again") from error
+    return documents.parsed(_read(path), str(path), "delete it and run again")

@@ -1,0 +1,39 @@
+"""JSON files of the user's, which may hold anything.
+
+Always true here: what cannot be read is a refusal of one line that says what is wrong with the
+file, whatever the file holds.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from perdure._core import PerdureError
+
+
+def read(path: Path, named: str, remedy: str) -> Any:
+    """What a JSON file holds; a refusal begins with how the file is named, and ends with a remedy.
+
+    Raises:
+        PerdureError: it cannot be read, or is not JSON.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise PerdureError(f"{named} cannot be read: {error.strerror}; {remedy}") from error
+    return parsed(content, named, remedy)
+
+
+def parsed(content: bytes, named: str, remedy: str) -> Any:
+    """The same of what a file held."""
+    try:
+        return json.loads(content)
+    except RecursionError:
+        why = "its lists and objects are nested too deeply"
+    except UnicodeDecodeError:
+        why = "it is not UTF-8 text"
+    except ValueError as error:
+        why = str(error)
+    raise PerdureError(f"{named} is not JSON: {why}; {remedy}")
