@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from perdure import extras
+from perdure import extras, outputs
 from perdure._core import PerdureError
 
 if TYPE_CHECKING:
@@ -75,20 +75,29 @@ def schema(about: Mapping[str, str]) -> pa.Schema:
 
 
 def convert(file: Path, modules: Sequence[str], about: Mapping[str, str]) -> int:
-    """Makes Parquet of the core's rows, which are gone then; returns how many bytes it has."""
+    """Makes Parquet of the core's rows, which are gone then; returns how many bytes it has.
+
+    Raises:
+        PerdureError: it cannot be written; what was there is as it was.
+    """
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
     source = raw(file)
     columns = schema(about)
     try:
-        with source.open("rb") as rows, parquet.ParquetWriter(file, columns) as writer:
+        with (
+            outputs.written(file) as unfinished,
+            source.open("rb") as rows,
+            parquet.ParquetWriter(unfinished, columns) as writer,
+        ):
             for group in _groups(rows, modules):
                 writer.write_table(pa.Table.from_pylist(group, schema=columns))
-        source.unlink()
         return file.stat().st_size
     except OSError as error:
         raise PerdureError(f"the persist order {file}: {error.strerror or error}") from error
+    finally:
+        source.unlink(missing_ok=True)
 
 
 def _groups(rows: BinaryIO, modules: Sequence[str]) -> Iterator[list[dict[str, Any]]]:

@@ -4,9 +4,8 @@
 //! everything that is mapped; of pages that nobody has touched, what they would be filled with, as far
 //! as that is known. Zeros are holes in the file.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use object::elf::{
     EF_RISCV_FLOAT_ABI_DOUBLE, EF_RISCV_RVC, ET_CORE, NT_AUXV, NT_FILE, NT_FPREGSET, NT_PRPSINFO,
@@ -18,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::context::HartContext;
 use crate::elf;
+use crate::replaced::Replaced;
 
 /// Compressed instructions, double-precision calling convention.
 const FLAGS: u32 = EF_RISCV_RVC | EF_RISCV_FLOAT_ABI_DOUBLE;
@@ -136,22 +136,6 @@ struct Segment {
     held: bool,
 }
 
-/// A file that is being written under another name; what was left of it goes.
-struct Unfinished(PathBuf);
-
-impl Unfinished {
-    fn beside(file: &Path) -> Self {
-        Self(file.with_file_name(format!(".perdure-core-{}", std::process::id())))
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // Gone already where it was renamed.
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 /// Why a core file could not be written.
 #[derive(Debug)]
 pub enum CoreError<E> {
@@ -194,9 +178,7 @@ pub fn write<E>(
         return Err(CoreError::Pieces(segments.len()));
     }
     let host = CoreError::Host;
-    // Under another name until it is whole: what was there lasts until then.
-    let unfinished = Unfinished::beside(file);
-    let mut out = BufWriter::new(File::create(&unfinished.0).map_err(host)?);
+    let mut out = BufWriter::new(Replaced::create(file).map_err(host)?);
     let end = head(&mut out, &notes.0, &segments).map_err(host)?;
     for segment in segments.iter().filter(|segment| segment.held) {
         for page in segment.start / PAGE_BYTES..segment.end / PAGE_BYTES {
@@ -209,12 +191,12 @@ pub fn write<E>(
             written.map_err(host)?;
         }
     }
-    let out = out
+    let mut out = out
         .into_inner()
         .map_err(io::IntoInnerError::into_error)
         .map_err(host)?;
-    out.set_len(end).map_err(host)?;
-    std::fs::rename(&unfinished.0, file).map_err(host)?;
+    out.file().set_len(end).map_err(host)?;
+    out.keep().map_err(host)?;
     Ok(end)
 }
 
@@ -276,7 +258,7 @@ pub fn put_in_harts(process: &mut ProcessView, harts: &[HartContext]) {
 
 /// Writes headers and notes; the file is then at the first segment's bytes. Returns where the last
 /// segment's will end.
-fn head(out: &mut BufWriter<File>, notes: &[u8], segments: &[Segment]) -> io::Result<u64> {
+fn head(out: &mut BufWriter<Replaced>, notes: &[u8], segments: &[Segment]) -> io::Result<u64> {
     let count = segments.len() as u64 + 1;
     let notes_at = elf::HEADER_BYTES + count * elf::SEGMENT_BYTES;
     let mut at = (notes_at + notes.len() as u64).next_multiple_of(PAGE_BYTES);

@@ -59,6 +59,7 @@ mod primitives;
 mod progress;
 pub mod reads;
 pub mod region;
+mod replaced;
 pub mod replication;
 pub mod report;
 pub mod request;

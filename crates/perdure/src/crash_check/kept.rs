@@ -21,6 +21,7 @@ use super::done::Done;
 use super::uncut::Surveyed;
 use super::{Asked, refused};
 use crate::error::Error;
+use crate::replaced::Replaced;
 use crate::version;
 
 const MAGIC: &[u8; 8] = b"PERDCHK1";
@@ -166,13 +167,11 @@ impl Keeper {
     }
 
     fn replace(&self, content: &[u8]) -> std::io::Result<()> {
-        let folder = self.path.parent().filter(|folder| folder != &Path::new(""));
-        let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+        let mut file = Replaced::create(&self.path)?;
         file.write_all(MAGIC)?;
         file.write_all(&XxHash3_64::oneshot(content).to_le_bytes())?;
         file.write_all(content)?;
-        file.as_file().sync_all()?;
-        file.persist(&self.path).map_err(|error| error.error)?;
-        Ok(())
+        file.file().sync_all()?;
+        file.keep()
     }
 }

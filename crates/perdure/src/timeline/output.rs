@@ -1,12 +1,15 @@
 //! A file that grows while a run goes on, up to a bound, and may be compressed as it does.
+//!
+//! Always true here: it has its name when its end is written; without it, it leaves nothing.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use lzma_rust2::{XzOptions, XzWriter};
+
+use crate::replaced::Replaced;
 
 /// So much is written at once: compressors and files take long for each piece.
 const PIECE_BYTES: usize = 1 << 15;
@@ -16,7 +19,7 @@ const GZIP_LEVEL: u32 = 3;
 
 /// A file that counts its bytes.
 struct Counted {
-    file: File,
+    file: Replaced,
     bytes: u64,
 }
 
@@ -50,7 +53,7 @@ pub struct Output {
 impl Output {
     /// A new file, of about so many bytes at most; compressed if its name ends in `.gz` or `.xz`.
     pub fn create(path: &Path, most_bytes: u64) -> io::Result<Self> {
-        let file = File::create(path)?;
+        let file = Replaced::create(path)?;
         let counted = Counted { file, bytes: 0 };
         let way = match path.extension().and_then(|ending| ending.to_str()) {
             Some("gz") => Way::Gzip(GzEncoder::new(counted, Compression::new(GZIP_LEVEL))),
@@ -95,15 +98,16 @@ impl Output {
         Ok(())
     }
 
-    /// Writes what is held back, and the file's end.
+    /// Writes what is held back, and the file's end, and gives it its name.
     pub fn finish(&mut self) -> io::Result<()> {
         self.hand_on()?;
-        let ended = match self.way.take() {
+        let mut ended = match self.way.take() {
             Some(Way::Plain(counted) | Way::Ended(counted)) => counted,
             Some(Way::Gzip(encoder)) => encoder.finish()?,
             Some(Way::Xz(writer)) => writer.finish()?,
             None => return Err(io::Error::other("it has been ended")),
         };
+        ended.file.keep()?;
         self.way = Some(Way::Ended(ended));
         Ok(())
     }

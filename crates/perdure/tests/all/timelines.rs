@@ -425,6 +425,31 @@ fn champsim_gets_every_instruction_once_whatever_the_core() {
 }
 
 #[test]
+fn a_run_that_fails_leaves_the_trace_of_before() {
+    let directory = Directory::new("timeline-failed");
+    let path = directory.at("trace.json");
+    std::fs::write(&path, "before").expect("a file");
+    let run = |champsim: &std::path::Path| {
+        let request = common::request("picl", "@exerciser:10:4:10");
+        let asked = json!({"trace": {"file": path, "champsim": champsim}});
+        perdure::api::run(&with(request, asked).to_string(), &perdure::api::Unobserved)
+    };
+    // The timeline is begun before that is seen.
+    let refused = run(&directory.at("no/such/folder"));
+    let message = refused.expect_err("there is no such folder").to_string();
+    assert!(message.contains("No such file"), "{message}");
+    assert_eq!(std::fs::read(&path).expect("the file"), b"before");
+    // This device is full when the instructions' end is written.
+    let refused = run(std::path::Path::new("/dev/full"));
+    let message = refused.expect_err("it is full").to_string();
+    assert!(message.contains("/dev/full: No space left"), "{message}");
+    let folder = path.parent().expect("a folder");
+    assert_eq!(std::fs::read_dir(folder).expect("a folder").count(), 1);
+    run(std::path::Path::new("/dev/null")).expect("it can be written");
+    Trace::read(&path).check_rows();
+}
+
+#[test]
 fn what_cannot_be_traced_is_refused_before_the_run() {
     let refused = |trace: Value| {
         let request = with(
