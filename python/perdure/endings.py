@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 
 from perdure import timelines
-from perdure.results import RunResult
+from perdure.results import RunResult, WrittenFile
 
 FILES_NAMED = 3
 
@@ -49,7 +49,7 @@ def ending(result: RunResult) -> Iterator[str]:
         *timelines.told(result.trace, result.sim.cycles),
     )
     if result.refused_output is not None:
-        yield f"the host refused a file of the guest's: {result.refused_output}"
+        yield f"the host refused a file of the guest's: {_refused(result)}"
     replication = result.raw.get("replication")
     if replication is not None:
         held = replication["epoch"]
@@ -101,13 +101,25 @@ def kept(
 
 def _files(result: RunResult) -> Iterator[str]:
     """Which files the guest wrote that are gone now, and how to keep them."""
-    lost = [file.path for file in result.files if not file.kept]
+    lost = [file for file in result.files if not file.kept and not file.refused]
+    if lost:
+        what, names = _named(lost)
+        verb, them = ("is", "it") if len(lost) == 1 else ("are", "them")
+        yield f"{what} written by the guest {verb} not kept: {names}; --files DIR keeps {them}"
+
+
+def _refused(result: RunResult) -> str:
+    """Why the host refused the first file, and which files it has not kept for such reasons."""
+    lost = [file for file in result.files if file.refused]
     if not lost:
-        return
-    named = [path.removeprefix("/work/") for path in lost[:FILES_NAMED]]
-    more = ", …" if len(lost) > FILES_NAMED else ""
-    what = "1 file" if len(lost) == 1 else f"{len(lost)} files"
-    verb = "is" if len(lost) == 1 else "are"
-    them = "it" if len(lost) == 1 else "them"
-    names = ", ".join(name if name.isprintable() else ascii(name) for name in named)
-    yield (f"{what} written by the guest {verb} not kept: {names}{more}; --files DIR keeps {them}")
+        return str(result.refused_output)
+    what, names = _named(lost)
+    return f"{result.refused_output}; {what} {'is' if len(lost) == 1 else 'are'} not kept: {names}"
+
+
+def _named(files: Sequence[WrittenFile]) -> tuple[str, str]:
+    """How many files, and the first of their names."""
+    names = [file.path.removeprefix("/work/") for file in files[:FILES_NAMED]]
+    shown = ", ".join(name if name.isprintable() else ascii(name) for name in names)
+    what = "1 file" if len(files) == 1 else f"{len(files)} files"
+    return what, shown + (", …" if len(files) > FILES_NAMED else "")

@@ -148,7 +148,9 @@ def _run(asked: dict[str, Any], program: list[str]) -> int:
         outputs.write_json(result, json_file)
     if not all(_says_nothing(name, value) for name, value in result.items()):
         _tell(result, json_file, asked.get("pmem"))
-    return statuses.INTERRUPTED if result["interrupted"] else result["exit_code"] or 0
+    if result["interrupted"]:
+        return statuses.INTERRUPTED
+    return statuses.of_run(result["exit_code"], result["refused_output"])
 
 
 def _says_nothing(name: str, value: Any) -> bool:

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from perdure import _core, capture, endings, notebook, outputs, progress, requests, terminal
 from perdure.api import Path, Progress, RunResult
 from perdure.options import EpochOption, FilesOption, JsonOption, WriteThroughOption
-from perdure.statuses import INTERRUPTED
+from perdure.statuses import INTERRUPTED, of_run
 
 if TYPE_CHECKING:
     from perdure.answers import Forwarded
@@ -213,4 +213,6 @@ def resume(
     outputs.write_json(result.raw, json_file)
     left = endings.kept(result, out, files, json_file, write_through or ())
     terminal.tell([*endings.ending(result), *left])
-    raise typer.Exit(INTERRUPTED if result.interrupted else result.exit_code or 0)
+    if result.interrupted:
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(of_run(result.exit_code, result.refused_output))

@@ -142,11 +142,15 @@ class Region(msgspec.Struct, frozen=True):
 
 
 class WrittenFile(msgspec.Struct, frozen=True):
-    """A file that the guest wrote: its guest path, and whether the host has it now."""
+    """A file that the guest wrote: its guest path, and whether the host has it now.
+
+    `refused`: it would have it, but did not take all of it.
+    """
 
     path: str
     size: Bytes
     kept: bool
+    refused: bool = False
 
 
 class ProgramReport(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ Always true here: a program's own status, which `run` exits with, is none of the
 from __future__ import annotations
 
 REFUSED = 2
-"""A request that cannot be carried out."""
+"""A request that cannot be carried out, or files that the host did not take."""
 INTERRUPTED = 130
 """Ctrl-C ended a command after the finished results were written."""
 GONE = 141
@@ -21,3 +21,8 @@ def was_interrupted(error: Exception) -> bool:
 def of_refusal(error: Exception) -> int:
     """The status of a command that a refusal ends."""
     return INTERRUPTED if was_interrupted(error) else REFUSED
+
+
+def of_run(exit_code: int | None, refused_output: str | None) -> int:
+    """The status of a command that ran a program: the program's, unless that hides a refusal."""
+    return exit_code or (0 if refused_output is None else REFUSED)

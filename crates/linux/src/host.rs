@@ -9,16 +9,16 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::fs::{self as unix, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::configuration::{Mount, WORK_DIRECTORY};
+use crate::host_file::Content;
 use crate::release::Release;
 use crate::spool::Bytes;
 
@@ -48,6 +48,15 @@ pub enum HostError {
     Path(String),
 }
 
+/// What becomes of a file that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// It is changed, and stays the same file: other names of it get the content as well.
+    Changes,
+    /// Another file takes its name.
+    Replaces,
+}
+
 /// A host folder that receives files.
 #[derive(Debug)]
 struct Folder {
@@ -70,6 +79,9 @@ pub struct HostDirectories {
     kept: Option<Folder>,
     /// What this run has put there, by guest path.
     made: BTreeSet<String>,
+    /// Files that lack something that the host has refused, by guest path: what comes after it makes
+    /// sense of none of them.
+    lacking: BTreeSet<String>,
 }
 
 impl HostDirectories {
@@ -101,19 +113,33 @@ impl HostDirectories {
             through: folders,
             kept,
             made: BTreeSet::new(),
+            lacking: BTreeSet::new(),
         })
     }
 
-    /// Applies one record; false if it is of something that goes nowhere. Stream records are not for
-    /// folders and change nothing.
+    /// Applies one record; false if it is of something that goes nowhere, or of a file that lacks
+    /// what was refused before. Stream records are not for folders and change nothing.
     pub fn apply(&mut self, release: &Release) -> Result<bool, HostError> {
-        let (Release::File { path, .. }
-        | Release::Link { path, .. }
-        | Release::Removed { path }
-        | Release::Directory { path }) = release
-        else {
-            return Ok(false);
+        let (path, goes_on) = match release {
+            Release::File { path, whole, .. } => (path, !whole),
+            Release::Link { path, .. }
+            | Release::Removed { path }
+            | Release::Directory { path } => (path, false),
+            Release::Stream { .. } => return Ok(false),
         };
+        if goes_on && self.lacking.contains(path) {
+            return Ok(false);
+        }
+        let applied = self.apply_to(path, release);
+        if applied.is_ok() {
+            self.lacking.remove(path);
+        } else if matches!(release, Release::File { .. } | Release::Link { .. }) {
+            self.lacking.insert(path.clone());
+        }
+        applied
+    }
+
+    fn apply_to(&mut self, path: &str, release: &Release) -> Result<bool, HostError> {
         let innermost = self
             .through
             .iter_mut()
@@ -124,7 +150,8 @@ impl HostDirectories {
             if matches!(release, Release::Removed { .. }) {
                 return folder.remove(path, inner, name, true).map(|()| true);
             }
-            return folder.put(release, path, inner, name, false).map(|()| true);
+            let put = folder.put(release, path, inner, name, Way::Changes);
+            return put.map(|()| true);
         }
         let Some(folder) = &mut self.kept else {
             return Ok(false);
@@ -138,15 +165,26 @@ impl HostDirectories {
         }
         // What stood there before this run is replaced, not changed: other names of it stay as they
         // are.
-        let fresh = !self.made.contains(path);
-        let result = folder.put(release, path, inner, name, fresh);
+        let grows =
+            matches!(release, Release::File { whole: false, .. }) && self.made.contains(path);
+        let way = if grows { Way::Changes } else { Way::Replaces };
+        let result = folder.put(release, path, inner, name, way);
         let made = folder.made.drain(..).map(|inner| format!("/{inner}"));
         self.made.extend(made);
-        result?;
-        if fresh {
-            self.made.insert(path.to_owned());
+        if let Err(refusal) = result {
+            // A part of a file is none.
+            if grows && self.made.remove(path) {
+                let _ = folder.remove(path, inner, name, false);
+            }
+            return Err(refusal);
         }
+        self.made.insert(path.to_owned());
         Ok(true)
+    }
+
+    /// True if the host has refused a file or link, or a part of it, and has not got the whole since.
+    pub fn lacks(&self, path: &str) -> bool {
+        self.lacking.contains(path)
     }
 
     /// Writes down beside the kept files what of the host's own files the guest has removed, by guest
@@ -161,11 +199,13 @@ impl HostDirectories {
         if !removed.is_empty() {
             let paths: Vec<String> = removed.iter().map(|path| quoted(path)).collect();
             let text = format!("[\n  {}\n]\n", paths.join(",\n  "));
-            let size = text.len() as u64;
-            let pieces = [(0, Bytes::from(text.into_bytes()))];
-            result = result
-                .and_then(|()| open_file(root, NAME))
-                .and_then(|file| write_file(&file, size, 0o644, true, &pieces));
+            let content = Content {
+                size: text.len() as u64,
+                mode: 0o644,
+                whole: true,
+                pieces: &[(0, Bytes::from(text.into_bytes()))],
+            };
+            result = result.and_then(|()| content.replace(root, NAME));
         }
         at(NAME, result)
     }
@@ -282,15 +322,14 @@ impl Folder {
         removed
     }
 
-    /// Puts what a record says at its place; first of all out of the way of what stands there, if
-    /// `fresh`.
+    /// Puts what a record says at its place.
     fn put(
         &mut self,
         release: &Release,
         path: &str,
         inner: &str,
         name: &str,
-        fresh: bool,
+        way: Way,
     ) -> Result<(), HostError> {
         let Some(directory) = self.directory(path, inner, true)? else {
             return Ok(());
@@ -303,13 +342,17 @@ impl Folder {
                 pieces,
                 ..
             } => {
-                let file = (if fresh {
-                    remove(directory, name, false)
+                let content = Content {
+                    size: *size,
+                    mode: *mode,
+                    whole: *whole,
+                    pieces,
+                };
+                if way == Way::Replaces {
+                    content.replace(directory, name)
                 } else {
-                    Ok(())
-                })
-                .and_then(|()| open_file(directory, name));
-                file.and_then(|file| write_file(&file, *size, *mode, *whole, pieces))
+                    content.change(directory, name)
+                }
             }
             Release::Link { target, .. } => remove(directory, name, false).and_then(|()| {
                 unix::symlinkat(target.as_str(), directory, name).map_err(io::Error::from)
@@ -357,14 +400,14 @@ fn enter(
 }
 
 /// What stands under a name, if anything.
-fn kind(directory: BorrowedFd, name: &str) -> Option<FileType> {
+pub(crate) fn kind(directory: BorrowedFd, name: &str) -> Option<FileType> {
     let found = unix::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     Some(FileType::from_raw_mode(found.st_mode))
 }
 
 /// Removes whatever stands under a name; nothing there is fine. A directory with something in it
 /// goes with all of it if `whole`, else it stays.
-fn remove(directory: BorrowedFd, name: &str, whole: bool) -> io::Result<()> {
+pub(crate) fn remove(directory: BorrowedFd, name: &str, whole: bool) -> io::Result<()> {
     let result = match kind(directory, name) {
         None => Ok(()),
         Some(FileType::Directory) if whole => return remove_all(directory, name),
@@ -440,53 +483,4 @@ fn make_directory(directory: BorrowedFd, name: &str) -> io::Result<()> {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(error) => Err(error.into()),
     }
-}
-
-/// The plain file of a name, made if need be: never what a link points to, nor a device or pipe.
-fn open_file(directory: BorrowedFd, name: &str) -> io::Result<File> {
-    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let mode = Mode::from_raw_mode(0o600);
-    let known = match kind(directory, name) {
-        Some(FileType::RegularFile) => match unix::openat(directory, name, flags, mode) {
-            // A file that the guest made read-only and then went on writing.
-            Err(Errno::ACCESS) => None,
-            other => Some(other?),
-        },
-        _ => None,
-    };
-    let opened = if let Some(known) = known {
-        known
-    } else {
-        remove(directory, name, false)?;
-        unix::openat(directory, name, flags | OFlags::CREATE | OFlags::EXCL, mode)?
-    };
-    let file = File::from(opened);
-    // Somebody may have put something else there meanwhile.
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(io::ErrorKind::InvalidFilename.into())
-    }
-}
-
-fn write_file(
-    file: &File,
-    size: u64,
-    mode: u32,
-    whole: bool,
-    pieces: &[(u64, Bytes)],
-) -> io::Result<()> {
-    if whole {
-        file.set_len(0)?;
-    }
-    for (offset, bytes) in pieces {
-        file.write_all_at(&bytes.read()?, *offset)?;
-    }
-    file.set_len(size)?;
-    // The owner can always read and write, so that the next record finds its way in; no file runs as
-    // somebody else.
-    Ok(unix::fchmod(
-        file,
-        Mode::from_raw_mode(mode & 0o777 | 0o600),
-    )?)
 }

@@ -77,6 +77,7 @@ mod errno;
 mod frames;
 mod futex;
 mod host;
+mod host_file;
 pub mod inspect;
 mod jobs;
 mod kernel;

@@ -135,6 +135,7 @@ impl Delivery {
         let mut state = self.state();
         let State {
             directories,
+            made,
             removed,
             refused,
             said,
@@ -144,12 +145,15 @@ impl Delivery {
         if let Err(refusal) = directories.note_removed(removed) {
             refused.get_or_insert_with(|| refusal.to_string());
         }
-        let files: Vec<Value> = state
-            .made
+        let files: Vec<Value> = made
             .iter()
             .filter_map(|(path, made)| match made {
                 Made::File { size, kept } => {
-                    Some(json!({"path": path, "size": size, "kept": kept}))
+                    let mut file = json!({"path": path, "size": size, "kept": kept});
+                    if directories.lacks(path) {
+                        file["refused"] = true.into();
+                    }
+                    Some(file)
                 }
                 Made::Directory => None,
             })
@@ -202,4 +206,56 @@ impl State {
 pub fn write_and_flush(mut stream: impl Write, bytes: &[u8]) -> std::io::Result<()> {
     stream.write_all(bytes)?;
     stream.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use perdure_linux::Bytes;
+
+    use super::*;
+    use crate::observer::Unobserved;
+
+    fn file(path: &str, size: u64) -> Release {
+        Release::File {
+            path: path.into(),
+            size,
+            mode: 0o644,
+            whole: true,
+            pieces: vec![(0, Bytes::from(b"text".to_vec()))],
+        }
+    }
+
+    #[test]
+    fn a_result_says_which_files_the_host_has_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directories = HostDirectories::new(Some(folder.path()), &[], &[]);
+        let delivery = Delivery {
+            passthrough: false,
+            listened: false,
+            state: Mutex::new(State {
+                directories: directories.expect("a folder"),
+                made: BTreeMap::new(),
+                removed: BTreeSet::new(),
+                refused: None,
+                said: Vec::new(),
+                unheard: Vec::new(),
+            }),
+        };
+        for (path, size) in [("/work/a", 4), ("/work/b", u64::MAX), ("/work/c", u64::MAX)] {
+            delivery.take(&file(path, size));
+        }
+        delivery.take(&file("/work/c", 4));
+        let mut result = Map::new();
+        delivery.finish(&mut result, &Unobserved);
+        let expected = json!([
+            {"path": "/work/a", "size": 4, "kept": true},
+            {"path": "/work/b", "size": u64::MAX, "kept": false, "refused": true},
+            {"path": "/work/c", "size": 4, "kept": true},
+        ]);
+        assert_eq!(result["files"], expected);
+        let refused = result["refused_output"].as_str().expect("a refusal");
+        assert!(refused.starts_with("/work/b: "), "{refused}");
+        let kept = std::fs::read_dir(folder.path().join("work")).expect("a folder");
+        assert_eq!(kept.count(), 2);
+    }
 }

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-from perdure import PerdureError, endings, outputs, progress, replication, terminal
+from perdure import PerdureError, endings, outputs, progress, replication, statuses, terminal
 from perdure.api import RunResult
-from perdure.commands.shared import Program, finish, machine_of, programs
+from perdure.commands.shared import Program, finish, finish_run, machine_of, programs
 from perdure.options import (
     DEFAULT_ENGINE,
     DesignOption,
@@ -166,7 +166,7 @@ def run(
 
         terminal.errors().print(reports.cut_costs({result.design: result.cut_cost}))
     terminal.tell([*endings.ending(result), *kept.told(result, json_file, guest.pmem)])
-    finish(result.exit_code or 0, result.interrupted)
+    finish_run(result)
 
 
 @grouped
@@ -237,4 +237,6 @@ def replicate(
     outputs.write_json(result.raw, json_file)
     terminal.tell([*endings.ending(result), *kept.told(result, json_file)])
     lacking = result.raw["replication"]["trouble"] is not None
-    finish(2 if lacking else result.exit_code or 0, result.interrupted)
+    if lacking:
+        finish(statuses.REFUSED, result.interrupted)
+    finish_run(result)

@@ -15,7 +15,8 @@ import typer
 
 from perdure import PerdureError, api, terminal
 from perdure.options import DEFAULT_ENGINE, Engine, Guest
-from perdure.statuses import INTERRUPTED
+from perdure.results import RunResult
+from perdure.statuses import INTERRUPTED, of_run
 
 GUEST_CONTEXT = {"allow_interspersed_args": False}
 
@@ -96,6 +97,11 @@ def programs(words: Sequence[str]) -> Iterator[Programs]:
 def say(line: str) -> None:
     """A line about what is being done."""
     terminal.errors().print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def finish_run(result: RunResult) -> NoReturn:
+    """Ends a command that ran a program."""
+    finish(of_run(result.exit_code, result.refused_output), result.interrupted)
 
 
 def finish(status: int, interrupted: bool = False) -> NoReturn:

@@ -14,7 +14,7 @@ import typer
 
 from perdure import endings, outputs, progress, terminal, timelines
 from perdure.commands.running import Watched
-from perdure.commands.shared import Program, finish, machine_of, names, programs
+from perdure.commands.shared import Program, finish_run, machine_of, names, programs
 from perdure.options import (
     DEFAULT_ENGINE,
     DesignOption,
@@ -179,4 +179,4 @@ def trace(
     outputs.write_json(result.raw, json_file)
     left = endings.kept(result, None, files, json_file, write_through or ())
     terminal.tell([*endings.ending(result), *left])
-    finish(result.exit_code or 0, result.interrupted)
+    finish_run(result)

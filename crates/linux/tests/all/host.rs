@@ -270,3 +270,115 @@ fn deep_directories_cost_no_more_than_their_names() {
     }
     assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
 }
+
+/// A change of a file that exists, at a place in it.
+fn change(path: &str, size: u64, offset: u64, bytes: &[u8]) -> Release {
+    Release::File {
+        path: path.to_owned(),
+        size,
+        mode: 0o644,
+        whole: false,
+        pieces: vec![(offset, Bytes::from(bytes.to_vec()))],
+    }
+}
+
+/// A file that no host can have: what is written before that is seen stands for what a full disk took.
+fn too_long(path: &str) -> Release {
+    Release::File {
+        path: path.to_owned(),
+        size: u64::MAX,
+        mode: 0o644,
+        whole: true,
+        pieces: vec![(0, Bytes::from(b"half".to_vec()))],
+    }
+}
+
+#[test]
+fn a_file_that_the_host_refuses_leaves_what_was_there() {
+    let place = Place::new("refused");
+    let path = "/work/a";
+    let host = place.0.join("work/a");
+    fs::create_dir(place.0.join("work")).expect("a directory");
+    fs::write(&host, "mine").expect("a file");
+    let mut kept = keeping(&place.0);
+    let _ = kept.apply(&too_long(path)).expect_err("it is refused");
+    assert_eq!(fs::read(&host).expect("the file"), b"mine");
+    assert_eq!(count(&place.0.join("work")), 1);
+    assert!(kept.lacks(path));
+    // What comes after it makes no sense of the old file.
+    let more = change(path, 5, 4, b"!");
+    assert!(!kept.apply(&more).expect("nothing to refuse"));
+    assert_eq!(fs::read(&host).expect("the file"), b"mine");
+    assert!(
+        kept.apply(&file_of(path, b"all", 0o644))
+            .expect("it is kept")
+    );
+    assert!(!kept.lacks(path));
+    assert_eq!(fs::read(&host).expect("the file"), b"all");
+}
+
+#[test]
+fn a_file_whose_growth_the_host_refuses_is_none() {
+    let place = Place::new("growth");
+    let path = "/work/a";
+    let mut kept = keeping(&place.0);
+    assert!(
+        kept.apply(&file_of(path, b"one", 0o644))
+            .expect("it is kept")
+    );
+    assert!(kept.apply(&change(path, 4, 3, b"!")).expect("it is kept"));
+    let host = place.0.join("work/a");
+    assert_eq!(fs::read(&host).expect("the file"), b"one!");
+    let _ = kept
+        .apply(&change(path, u64::MAX, 4, b"half"))
+        .expect_err("it is refused");
+    assert_eq!(count(&place.0.join("work")), 0);
+    assert!(
+        !kept
+            .apply(&change(path, 9, 8, b"?"))
+            .expect("it goes nowhere")
+    );
+    assert!(kept.lacks(path) && !kept.lacks("/work/b"));
+    kept.apply(&removed(path)).expect("nothing to refuse");
+    assert!(!kept.lacks(path));
+}
+
+#[test]
+fn what_has_no_room_changes_nothing_of_a_file_that_is_written_through() {
+    let place = Place::new("no-room");
+    let [host, other] = ["a", "b"].map(|name| place.0.join(name));
+    fs::write(&host, "mine").expect("a file");
+    fs::hard_link(&host, &other).expect("another name");
+    let mut through = through(&place.0);
+    for whole in [true, false] {
+        let release = Release::File {
+            path: "/work/a".into(),
+            size: 3,
+            mode: 0o644,
+            whole,
+            pieces: vec![
+                (0, Bytes::from(b"new".to_vec())),
+                (i64::MAX as u64 - 2, Bytes::from(b"far".to_vec())),
+            ],
+        };
+        let refused = through.apply(&release);
+        // Once it lacks something, changes of it go nowhere.
+        assert!(if whole {
+            refused.is_err()
+        } else {
+            !refused.expect("nowhere")
+        });
+        assert_eq!(fs::read(&other).expect("the file"), b"mine");
+    }
+    assert!(
+        through
+            .apply(&file_of("/work/a", b"new", 0o644))
+            .expect("written")
+    );
+    assert_eq!(fs::read(&other).expect("the file"), b"new");
+    // Of a file that was not there, nothing stays.
+    let _ = through
+        .apply(&too_long("/work/c"))
+        .expect_err("it is refused");
+    assert_eq!(count(&place.0), 2);
+}
