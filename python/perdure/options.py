@@ -6,14 +6,11 @@ group stand in a command's help one by one, where the command names the group.
 
 from __future__ import annotations
 
-import atexit
 import dataclasses
 import functools
 import inspect
 import os
 import shlex
-import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -23,7 +20,7 @@ from typing import Annotated, Any, TypedDict, get_type_hints
 
 import typer
 
-from perdure import PerdureError, api, completion, outputs
+from perdure import PerdureError, api, completion, outputs, standard_input
 
 
 class Engine(str, Enum):
@@ -283,20 +280,7 @@ class Guest:
         """
         if self.stdin != "-":
             return self.stdin
-        content = sys.stdin.buffer.read()
-        if folder is None:
-            descriptor, name = tempfile.mkstemp(prefix="perdure-stdin-")
-            atexit.register(Path(name).unlink, missing_ok=True)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            return name
-        path = folder / "standard-input"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        except OSError as error:
-            raise PerdureError(f"{path}: {error.strerror}") from error
-        return str(path)
+        return standard_input.kept(folder)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ use perdure_linux::{CacheKind, CpuCache};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::LazyLock;
-
 use toml::{Table, Value};
 
 use crate::error::Error;
@@ -26,6 +25,7 @@ use crate::version::TIMING;
 
 mod by_design;
 mod explained;
+mod given;
 mod modules;
 mod presets;
 mod suggestions;
@@ -210,7 +210,8 @@ fn place<'a>(table: &'a mut Table, key: &str) -> Option<&'a mut Value> {
 fn put(table: &mut Table, key: &str, value: Value, source: &str) -> Result<(), Error> {
     if place(table, key).is_none_or(|value| value.is_table()) {
         return configuration_error(format!(
-            "{source}: there is no key '{key}'; {}",
+            "{source}: there is no key '{}'; {}",
+            given::shown(key),
             suggestions::hint(key, table)
         ));
     }
@@ -229,7 +230,8 @@ fn put(table: &mut Table, key: &str, value: Value, source: &str) -> Result<(), E
         };
         let range = RANGES.get(key).map(|range| format!(", {}", range.text));
         return configuration_error(format!(
-            "{source}: {key} = {value} should be {kind}{}, as in {key} = {slot}{}",
+            "{source}: {key} = {} should be {kind}{}, as in {key} = {slot}{}",
+            given::shown(&value.to_string()),
             range.unwrap_or_default(),
             if key.contains("bytes") {
                 ", 64KiB or 2MiB"
@@ -332,10 +334,7 @@ impl Configuration {
             .is_some_and(|extension| extension == "toml")
             || machine.contains('/')
         {
-            let text = std::fs::read_to_string(machine).map_err(|source| Error::Host {
-                what: format!("machine file {machine}"),
-                source,
-            })?;
+            let text = given::read(machine)?;
             merge(&mut table, &text, machine)?;
             explanations.give(&text, machine);
         } else {
@@ -348,11 +347,13 @@ impl Configuration {
             let Some((key, value)) = text.split_once('=') else {
                 return configuration_error(format!("--set {text}: write KEY=VALUE"));
             };
-            let (key, value) = (key.trim(), parse_override(value.trim()));
-            match key.strip_prefix("module.") {
-                Some(key) => modules::set(&mut table, key, value)?,
-                None => put(&mut table, key, value, "--set")?,
-            }
+            let (key, text) = (key.trim(), value.trim());
+            let value = parse_override(text);
+            let put = match key.strip_prefix("module.") {
+                Some(key) => modules::set(&mut table, key, value.clone()),
+                None => put(&mut table, key, value.clone(), "--set"),
+            };
+            put.map_err(|refusal| given::in_words(refusal, &value, text))?;
             explanations.set(key, "--set");
         }
         if let Some(harts) = harts {
@@ -510,9 +511,8 @@ impl Configuration {
 }
 
 fn merge(table: &mut Table, preset: &str, source: &str) -> Result<(), Error> {
-    let preset: Table = preset.parse().map_err(|error: toml::de::Error| {
-        Error::Configuration(format!("machine file {source}: {error}"))
-    })?;
+    let parsed = preset.parse::<Table>();
+    let preset = parsed.map_err(|error| given::no_toml(source, &error, preset))?;
     let mut values = Vec::new();
     leaves(&preset, "", &mut values);
     values

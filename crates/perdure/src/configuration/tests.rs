@@ -196,3 +196,55 @@ fn the_hash_follows_what_matters() {
     assert_eq!(plain, built(&["l2.ways=8"]).unwrap().hash());
     assert_ne!(plain, built(&["l2.ways=16"]).unwrap().hash());
 }
+
+/// What a machine file of that content is refused with.
+fn refused_file(content: &[u8]) -> String {
+    let file = tempfile::Builder::new().suffix(".toml").tempfile();
+    let file = file.expect("a file");
+    std::fs::write(file.path(), content).expect("written");
+    let machine = file.path().to_str().expect("text");
+    let made = Configuration::new(machine, "picl", &[], None);
+    made.expect_err("it is refused").to_string()
+}
+
+#[test]
+fn a_refusal_of_a_machine_file_is_not_endless() {
+    let long = "x".repeat(100_000);
+    for (content, said) in [
+        (
+            format!("[llc]\nways = {long}\n"),
+            "TOML parse error at line 2, column 8: ",
+        ),
+        (format!("[llc]\n{long} = 1\n"), "there is no key 'llc.xxx"),
+        (
+            format!("[llc]\nways = '{long}'\n"),
+            "should be an integer, 1 to 64",
+        ),
+        ("#".repeat((1 << 20) + 1), ": it is longer than 1 MiB"),
+    ] {
+        let message = refused_file(content.as_bytes());
+        assert!(message.contains(said) && message.len() < 1000, "{message}");
+    }
+    let message = refused_file(b"# \xff");
+    assert!(message.ends_with(": it is not UTF-8 text"), "{message}");
+    let zeros = Configuration::new("/dev/zero", "picl", &[], None);
+    let message = zeros.expect_err("it is refused").to_string();
+    assert_eq!(
+        message,
+        "configuration: machine file /dev/zero: it is longer than 1 MiB"
+    );
+    // A line that fits is shown as it stands there.
+    let message = refused_file(b"[llc]\nways = many\n");
+    assert!(message.contains("2 | ways = many"), "{message}");
+}
+
+#[test]
+fn a_value_is_refused_as_it_was_given() {
+    for given in ["18446744073709551616", "1.50", "1e30"] {
+        let message = built(&[&format!("llc.ways={given}")])
+            .expect_err("refused")
+            .to_string();
+        let said = format!("llc.ways = {given} should be an integer, 1 to 64");
+        assert!(message.contains(&said), "{message}");
+    }
+}

@@ -3,8 +3,10 @@
 //! Always true here: what a run is given of the host (programs, standard input, pools, the output to expect)
 //! is read once, and a digest of it is kept for tokens.
 
+use std::fs::File;
 use std::hash::Hasher as _;
-use std::path::PathBuf;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use perdure_designs::Facts;
@@ -26,6 +28,22 @@ use crate::restart::{Expected, Restart};
 use crate::timeline;
 use crate::watch::{Burst, Watched};
 use crate::{device_exerciser, exerciser, pool_exerciser};
+
+/// Of a standard input that is no regular file, and so may have no end (`/dev/zero`).
+const MOST_OF_A_STREAM: u64 = 1 << 30;
+
+/// All of a standard input; `None` if it is no regular file and longer than `most`.
+fn input_of(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = File::open(path)?;
+    let most = if file.metadata()?.is_file() {
+        u64::MAX - 1
+    } else {
+        most
+    };
+    let mut input = Vec::new();
+    let count = file.take(most + 1).read_to_end(&mut input)?;
+    Ok((count as u64 <= most).then_some(input))
+}
 
 /// A request, checked and made ready to run.
 #[derive(Clone)]
@@ -229,13 +247,22 @@ impl Request {
 
     /// All of standard input, if there is one.
     fn standard_input(&self) -> Result<Option<Vec<u8>>, Error> {
-        let read = |path: &PathBuf| {
-            std::fs::read(path).map_err(|source| Error::Host {
-                what: format!("standard input {}", path.display()),
-                source,
-            })
+        let Some(path) = &self.stdin else {
+            return Ok(None);
         };
-        self.stdin.as_ref().map(read).transpose()
+        let what = format!("standard input {}", path.display());
+        let input = input_of(path, MOST_OF_A_STREAM);
+        let input = input.map_err(|source| Error::Host {
+            what: what.clone(),
+            source,
+        })?;
+        let gibibytes = MOST_OF_A_STREAM >> 30;
+        let endless = || {
+            Error::Request(format!(
+                "{what}: it is no regular file, and goes on after {gibibytes} GiB: give a file"
+            ))
+        };
+        input.map(Some).ok_or_else(endless)
     }
 
     fn engine(&self) -> Result<Engine, Error> {
@@ -383,5 +410,22 @@ impl Request {
             given.take("standard input".into(), stdin);
         }
         Ok((programs, then))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_without_an_end_is_not_read_for_ever() {
+        let endless = input_of(Path::new("/dev/zero"), 1000).expect("it can be read");
+        assert_eq!(endless, None);
+        let empty = input_of(Path::new("/dev/null"), 1000).expect("it can be read");
+        assert_eq!(empty, Some(Vec::new()));
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), [7; 2000]).expect("written");
+        let whole = input_of(file.path(), 1000).expect("it can be read");
+        assert_eq!(whole, Some(vec![7; 2000]), "a file has an end");
     }
 }

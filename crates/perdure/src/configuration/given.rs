@@ -1,0 +1,80 @@
+//! What somebody gives as a configuration, on its way in: a machine file's text, and what of it a refusal
+//! shows.
+//!
+//! Always true here: no file is read without a bound, and a refusal is not endless, whatever was given.
+
+use std::fs::File;
+use std::io::Read;
+
+use toml::Value;
+
+use crate::error::Error;
+
+/// Of a machine file; the presets have a twentieth of it.
+const MOST_BYTES: u64 = 1 << 20;
+/// Of a text in a refusal.
+const SHOWN_CHARACTERS: usize = 200;
+
+/// A text as a refusal shows it: not endless.
+pub fn shown(text: &str) -> String {
+    let count = text.chars().count();
+    if count <= SHOWN_CHARACTERS {
+        return text.to_owned();
+    }
+    let half = SHOWN_CHARACTERS / 2;
+    let begin: String = text.chars().take(half).collect();
+    let end: String = text.chars().skip(count - half).collect();
+    format!("{begin}…{end} ({count} characters)")
+}
+
+/// The text of a machine file.
+pub fn read(machine: &str) -> Result<String, Error> {
+    let what = format!("machine file {}", shown(machine));
+    let host = |source| Error::Host {
+        what: what.clone(),
+        source,
+    };
+    let mut bytes = Vec::new();
+    let file = File::open(machine).map_err(host)?;
+    let count = file
+        .take(MOST_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(host)?;
+    if count as u64 > MOST_BYTES {
+        let most = MOST_BYTES >> 20;
+        return Err(Error::Configuration(format!(
+            "{what}: it is longer than {most} MiB"
+        )));
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| Error::Configuration(format!("{what}: it is not UTF-8 text")))
+}
+
+/// A machine file that is no TOML.
+pub fn no_toml(source: &str, error: &toml::de::Error, text: &str) -> Error {
+    let lines = text
+        .lines()
+        .any(|line| line.chars().count() > SHOWN_CHARACTERS);
+    let said = match error.span() {
+        Some(span) if lines => {
+            let before = text.get(..span.start).unwrap_or(text);
+            let line = before.matches('\n').count() + 1;
+            let column = before.chars().rev().take_while(|&one| one != '\n').count() + 1;
+            let message = shown(error.message());
+            format!("TOML parse error at line {line}, column {column}: {message}")
+        }
+        _ => error.to_string(),
+    };
+    Error::Configuration(format!("machine file {}: {said}", shown(source)))
+}
+
+/// A refusal of a value in the words in which an option gave it.
+pub fn in_words(refusal: Error, value: &Value, given: &str) -> Error {
+    match refusal {
+        Error::Configuration(message) if value.is_float() => {
+            let (was, is) = (format!(" = {value} "), format!(" = {given} "));
+            Error::Configuration(message.replacen(&was, &is, 1))
+        }
+        other => other,
+    }
+}
