@@ -32,10 +32,10 @@ pub(crate) struct Futex {
 
 impl Futex {
     /// As it stands in the list of a thread that waits for several: the addresses of words are multiples
-    /// of four, and odd there if they are not private.
+    /// of four, and odd there if they are private.
     pub fn listed(self) -> FutexKey {
         match self.key {
-            FutexKey::Private(space, at) if !self.private => FutexKey::Private(space, at | 1),
+            FutexKey::Private(space, at) if self.private => FutexKey::Private(space, at | 1),
             key => key,
         }
     }
@@ -45,7 +45,7 @@ impl Futex {
 fn queue_of(listed: FutexKey) -> FutexKey {
     match listed {
         FutexKey::Private(space, at) => FutexKey::Private(space, at & !1),
-        key => key,
+        key @ FutexKey::File(..) => key,
     }
 }
 
