@@ -384,6 +384,7 @@ static void addresses(void)
     FACT(words[1]);
     CALL(futex(odd, FUTEX_LOCK_PI, 0, 0, NULL, 0));
     CALL(futex(NULL, FUTEX_LOCK_PI, 0, 0, NULL, 0));
+    memset(words, 0, sizeof words);
 }
 
 /* A list of which nothing can be read says nothing of the mutex that was being taken. */
