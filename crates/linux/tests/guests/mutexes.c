@@ -181,6 +181,9 @@ static void take_and_end(enum way way)
         shared->entry.next = &shared->list.list;
         syscall(SYS_set_robust_list, &shared->list, sizeof shared->list);
     }
+    /* The C library gives every thread a list. */
+    if (way == EXITS)
+        syscall(SYS_set_robust_list, NULL, sizeof shared->list);
     set(&shared->held);
     until(&shared->waits);
     let_sleep(path);
