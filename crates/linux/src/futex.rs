@@ -293,6 +293,7 @@ impl Kernel {
             }
             self.futexes.entry(to.key).or_default().push_back(id);
         }
+        self.word_is_of(to.key, owned & FUTEX_TID);
         result.map(|()| u64::from(given.is_some()) + moved.len() as u64)
     }
 

@@ -160,7 +160,7 @@ impl Kernel {
     /// A thread is gone: its process keeps what it retired, and whoever waits for its end goes on.
     fn thread_is_gone(&mut self, thread: &Thread) {
         let id = thread.process;
-        if thread.robust_list != 0 || self.somebody_is_to_be_given() {
+        if thread.robust_list != 0 || self.may_have_words(thread.id.0) {
             self.rare.departed.push(Departed::of(thread));
         }
         self.rare.wishes.remove(&thread.id);

@@ -139,13 +139,30 @@ impl Kernel {
         let word = next.0 & FUTEX_TID | waiters;
         self.copy_out(machine, space, address, &word.to_le_bytes())?;
         self.unblock(next, Some(0));
+        self.word_is_of(futex.key, next.0);
         Ok(true)
     }
 
-    /// True if a thread waits to be given a word.
-    pub(crate) fn somebody_is_to_be_given(&self) -> bool {
+    /// True if a thread waits to be given a word that this one may have.
+    pub(crate) fn may_have_words(&self, owner: u32) -> bool {
         let all = self.futexes.values().flatten();
-        all.copied().any(|id| self.is_to_be_given(id))
+        all.copied()
+            .any(|id| self.is_to_be_given(id) && self.may_wait_for(id, owner))
+    }
+
+    /// False if the word that a thread waits for is known to be somebody else's.
+    fn may_wait_for(&self, id: ThreadId, owner: u32) -> bool {
+        let known = self.threads.get(&id).and_then(|thread| thread.word_owner);
+        known.is_none_or(|known| known == owner & FUTEX_TID)
+    }
+
+    /// Those who stand at a futex wait for a word that this thread has from now on.
+    pub(crate) fn word_is_of(&mut self, key: FutexKey, owner: u32) {
+        for id in self.futexes.get(&key).into_iter().flatten() {
+            if let Some(thread) = self.threads.get_mut(id) {
+                thread.word_owner = Some(owner & FUTEX_TID);
+            }
+        }
     }
 
     fn is_to_be_given(&self, id: ThreadId) -> bool {
@@ -173,7 +190,9 @@ impl Kernel {
         };
         let next: BTreeSet<ThreadId> = self.futexes.keys().flat_map(first).flatten().collect();
         for id in next {
-            let Some((space, address)) = self.word_to_be_given(id) else {
+            let (Some((space, address)), true) =
+                (self.word_to_be_given(id), self.may_wait_for(id, owner))
+            else {
                 continue;
             };
             let word = self.futex_word(machine, space, address);
@@ -181,7 +200,11 @@ impl Kernel {
                 // Like Linux, which does not look whether more of them wait.
                 let word = id.0 & FUTEX_TID | FUTEX_WAITERS | FUTEX_OWNER_DIED;
                 let _ = self.copy_out(machine, space, address, &word.to_le_bytes());
+                let keys = self.wait_of(id).map(|wait| self.futex_keys(id, wait));
                 self.unblock(id, Some(0));
+                for key in keys.into_iter().flatten() {
+                    self.word_is_of(key, id.0);
+                }
             }
         }
     }

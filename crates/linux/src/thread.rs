@@ -171,6 +171,9 @@ pub(crate) struct Thread {
     pub clear_child: u64,
     /// Where it keeps the list of the robust mutexes that it holds.
     pub robust_list: u64,
+    /// Who has the word that it waits to be given. Not saved: of whom nobody knows it, the word says it.
+    #[serde(skip)]
+    pub word_owner: Option<u32>,
     /// What it had retired when it last left a hart.
     pub retired: u64,
     /// What the hart had retired when the thread last came to one.
@@ -209,6 +212,7 @@ impl Thread {
             transferred: 0,
             clear_child: 0,
             robust_list: 0,
+            word_owner: None,
             retired: 0,
             hart_retired: 0,
         }

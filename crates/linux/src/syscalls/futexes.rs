@@ -79,6 +79,7 @@ fn lock_word(call: &mut Call, address: u64, private: bool, taken: Taken) -> Answ
     };
     call.write(address, &new.to_le_bytes())?;
     if owner == 0 {
+        call.kernel.word_is_of(futex.key, own);
         return Ok(0);
     }
     if !call.kernel.threads.contains_key(&ThreadId(owner)) {
@@ -94,6 +95,9 @@ fn lock_word(call: &mut Call, address: u64, private: bool, taken: Taken) -> Answ
         return Err(Errno::ETIMEDOUT.into());
     }
     let key = futex.key;
+    if let Some(thread) = call.kernel.threads.get_mut(&call.thread) {
+        thread.word_owner = Some(owner);
+    }
     Err(Stop::Wait(Wait::Futex { key, bitset: 0 }, deadline))
 }
 
