@@ -40,14 +40,14 @@ class Bar:
 
     def __call__(self, done: int, total: int, unit: str, message: str) -> None:
         """Shows how far it is, unless it was shown just now."""
+        import html
+
         now = time.monotonic()
         if now < self._next:
             return
         self._next = now + BETWEEN_SECONDS
         said = f"{self._title}: {done:,}{f' of {total:,}' if total else ''} {unit}"
         said += f", {now - self._started:.0f} s" + (f" · {message}" if message else "")
-        import html
-
         known = f'<progress value="{done}" max="{total}"></progress> ' if total else ""
         self._show({"text/plain": said, "text/html": known + html.escape(said)})
 

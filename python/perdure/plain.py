@@ -129,7 +129,7 @@ def _run(asked: dict[str, Any], program: list[str]) -> int:
     """Runs it; the exit status is the program's."""
     json_file = asked.pop("json_file", None)
     stop_after = asked.pop("stop_after", None)
-    if json_file not in (None, "-"):
+    if json_file is not None:
         from perdure import outputs
 
         outputs.check_json(json_file)
@@ -143,14 +143,10 @@ def _run(asked: dict[str, Any], program: list[str]) -> int:
     with terminal.guests(json_file), _status_line() as show:
         result = json.loads(_core.run(json.dumps(request), show))
     if json_file is not None:
-        from perdure import outputs
-
         outputs.write_json(result, json_file)
     if not all(_says_nothing(name, value) for name, value in result.items()):
         _tell(result, json_file, asked.get("pmem"))
-    if result["interrupted"]:
-        return statuses.INTERRUPTED
-    return statuses.of_run(result["exit_code"], result["refused_output"])
+    return statuses.of_run(result["exit_code"], result["refused_output"], result["interrupted"])
 
 
 def _says_nothing(name: str, value: Any) -> bool:

@@ -17,8 +17,8 @@ from typer.core import TyperGroup
 
 from perdure import _core, capture, endings, notebook, outputs, progress, requests, terminal
 from perdure.api import Path, Progress, RunResult
+from perdure.commands.shared import finish_run
 from perdure.options import EpochOption, FilesOption, JsonOption, WriteThroughOption
-from perdure.statuses import INTERRUPTED, of_run
 
 if TYPE_CHECKING:
     from perdure.answers import Forwarded
@@ -213,6 +213,4 @@ def resume(
     outputs.write_json(result.raw, json_file)
     left = endings.kept(result, out, files, json_file, write_through or ())
     terminal.tell([*endings.ending(result), *left])
-    if result.interrupted:
-        raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(of_run(result.exit_code, result.refused_output))
+    finish_run(result)

@@ -23,6 +23,8 @@ def of_refusal(error: Exception) -> int:
     return INTERRUPTED if was_interrupted(error) else REFUSED
 
 
-def of_run(exit_code: int | None, refused_output: str | None) -> int:
+def of_run(exit_code: int | None, refused_output: str | None, interrupted: bool) -> int:
     """The status of a command that ran a program: the program's, unless that hides a refusal."""
+    if interrupted:
+        return INTERRUPTED
     return exit_code or (0 if refused_output is None else REFUSED)

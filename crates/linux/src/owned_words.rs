@@ -200,9 +200,9 @@ impl Kernel {
                 // Like Linux, which does not look whether more of them wait.
                 let word = id.0 & FUTEX_TID | FUTEX_WAITERS | FUTEX_OWNER_DIED;
                 let _ = self.copy_out(machine, space, address, &word.to_le_bytes());
-                let keys = self.wait_of(id).map(|wait| self.futex_keys(id, wait));
+                let wait = self.wait_of(id);
                 self.unblock(id, Some(0));
-                for key in keys.into_iter().flatten() {
+                if let Some(Wait::Futex { key, .. }) = wait {
                     self.word_is_of(key, id.0);
                 }
             }

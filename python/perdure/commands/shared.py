@@ -101,7 +101,7 @@ def say(line: str) -> None:
 
 def finish_run(result: RunResult) -> NoReturn:
     """Ends a command that ran a program."""
-    finish(of_run(result.exit_code, result.refused_output), result.interrupted)
+    finish(of_run(result.exit_code, result.refused_output, result.interrupted))
 
 
 def finish(status: int, interrupted: bool = False) -> NoReturn:
