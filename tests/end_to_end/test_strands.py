@@ -258,7 +258,7 @@ IMPOSSIBLE = {
     "spms.sgst_entries=0": "spms.sgst_entries = 0: must be 1 to",
     "spms.sgst_entries=4097": "spms.sgst_entries = 4097: a tag of 12 bits names 1 to 4096",
     "spms.sgst_entries=9223372036854775807": "spms.sgst_entries = 9223372036854775807: must be",
-    "spms.sgst_entries=18446744073709551616": "spms.sgst_entries = 18446744073709552000",
+    "spms.sgst_entries=18446744073709551616": "spms.sgst_entries = 18446744073709551616",
     "spms.sgst_entries=many": 'spms.sgst_entries = "many" should be an integer',
     "spms.sgst_entry=1": "the nearest is 'spms.sgst_entries'",
     "spms.buffer_bytes=0": "spms.buffer_bytes = 0: must be 64 to",
