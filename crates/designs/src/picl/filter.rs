@@ -31,6 +31,11 @@ impl Filter {
         })
     }
 
+    /// Forgets all lines.
+    pub fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
     /// Remembers a line.
     pub fn insert(&mut self, line: LineNumber) {
         for (word, bit) in self.probes(line) {

@@ -67,15 +67,6 @@ pub struct Entry<Bytes = Line> {
     pub bytes: Bytes,
 }
 
-/// Shows the old bytes of a line that wait in an undo buffer.
-pub fn show_entries(buffer: &[Entry], line: LineNumber, show: &mut dyn FnMut(String, &Line)) {
-    for entry in buffer.iter().filter(|entry| entry.line == line) {
-        let (from, till) = (entry.valid_from, entry.valid_till);
-        let place = format!("the undo buffer, as of epoch {from} to before {till}");
-        show(place, &entry.bytes);
-    }
-}
-
 impl<Bytes> Entry<Bytes> {
     /// True if going back to the end of `epoch` needs these bytes.
     pub fn covers(&self, epoch: u64) -> bool {
@@ -102,41 +93,97 @@ pub struct Header {
 const ONLY_ENTRIES: u8 = 1;
 const FOLLOWS_UNFINISHED: u8 = 2;
 
-/// The bytes to write for a block: all of it if it fits a row, else no more than it needs.
-pub fn encode(
-    header: Header,
-    entries: &[Entry],
-    ids: EpochIds,
-    block_bytes: usize,
-    row_bytes: usize,
-) -> Vec<u8> {
-    let (length, mut flags) = if block_bytes <= row_bytes {
-        (block_bytes, 0)
-    } else {
-        (bytes_until(entries.len()), ONLY_ENTRIES)
-    };
-    if header.follows_unfinished {
-        flags |= FOLLOWS_UNFINISHED;
+/// An undo buffer: a block that fills, with its entries as they will be written.
+#[derive(Clone)]
+pub struct UndoBuffer {
+    /// Room for the header, and the entries.
+    block: Vec<u8>,
+    /// The entries without their bytes, which the block has.
+    entries: Vec<Entry<()>>,
+}
+
+impl UndoBuffer {
+    /// One without entries.
+    pub fn new() -> Self {
+        Self {
+            block: vec![0; HEADER_BYTES],
+            entries: Vec::new(),
+        }
     }
-    let count = entries.len() as u64;
-    let first = header.sequence << 16 | count << 8 | u64::from(flags);
-    let mut block = Vec::with_capacity(length);
-    block.extend_from_slice(&first.to_le_bytes());
-    block.extend_from_slice(&[0; 8]); // The seal comes last.
-    let [successor, after_it] = header.successors;
-    for number in [header.predecessor, successor, after_it, header.system] {
-        block.extend_from_slice(&number.to_le_bytes());
+
+    /// Its entries without their bytes, oldest first.
+    pub fn entries(&self) -> &[Entry<()>] {
+        &self.entries
     }
-    for entry in entries {
+
+    /// Adds an entry.
+    #[inline(always)]
+    pub fn push(&mut self, entry: Entry<&Line>, ids: EpochIds) {
         let tags =
             u64::from(ids.tag(entry.valid_from).0) << 8 | u64::from(ids.tag(entry.valid_till).0);
-        block.extend_from_slice(&(entry.line << 16 | tags).to_le_bytes());
-        block.extend_from_slice(&entry.bytes.0);
+        let word = entry.line << 16 | tags;
+        self.block.extend_from_slice(&word.to_le_bytes());
+        self.block.extend_from_slice(&entry.bytes.0);
+        self.entries.push(Entry {
+            line: entry.line,
+            valid_from: entry.valid_from,
+            valid_till: entry.valid_till,
+            bytes: (),
+        });
     }
-    block.resize(length, 0);
-    let seal = seal_of(&block);
-    block[8..16].copy_from_slice(&seal.to_le_bytes());
-    block
+
+    /// What to write of the block, which then takes no more entries: all of it if it fits a row, else no
+    /// more than it needs. And its entries.
+    pub fn seal(
+        &mut self,
+        header: Header,
+        block_bytes: usize,
+        row_bytes: usize,
+    ) -> (&[u8], &[Entry<()>]) {
+        let count = self.entries.len();
+        let (length, mut flags) = if block_bytes <= row_bytes {
+            (block_bytes, 0)
+        } else {
+            (bytes_until(count), ONLY_ENTRIES)
+        };
+        if header.follows_unfinished {
+            flags |= FOLLOWS_UNFINISHED;
+        }
+        self.block.resize(length, 0);
+        let first = header.sequence << 16 | (count as u64) << 8 | u64::from(flags);
+        self.block[..8].copy_from_slice(&first.to_le_bytes());
+        let [successor, after_it] = header.successors;
+        let numbers = [header.predecessor, successor, after_it, header.system];
+        for (place, number) in self.block[16..HEADER_BYTES]
+            .chunks_exact_mut(4)
+            .zip(numbers)
+        {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        let seal = seal_of(&self.block);
+        self.block[8..16].copy_from_slice(&seal.to_le_bytes());
+        (&self.block, &self.entries)
+    }
+
+    /// Forgets its entries.
+    pub fn clear(&mut self) {
+        self.block.truncate(HEADER_BYTES);
+        self.entries.clear();
+    }
+
+    /// Shows the old bytes of a line that wait in it.
+    pub fn show(&self, line: LineNumber, show: &mut dyn FnMut(String, &Line)) {
+        for (index, entry) in self.entries.iter().enumerate() {
+            if entry.line != line {
+                continue;
+            }
+            let (from, till) = (entry.valid_from, entry.valid_till);
+            let place = format!("the undo buffer, as of epoch {from} to before {till}");
+            let end = bytes_until(index + 1);
+            let bytes = &self.block[end - LINE_BYTES..end];
+            show(place, &Line(bytes.try_into().expect("a line")));
+        }
+    }
 }
 
 fn seal_of(block: &[u8]) -> u64 {
@@ -248,6 +295,24 @@ mod tests {
         entries.collect()
     }
 
+    fn written(header: Header, entries: &[Entry], ids: EpochIds, row_bytes: usize) -> Vec<u8> {
+        let mut buffer = UndoBuffer::new();
+        for entry in entries {
+            let (line, valid_from, valid_till) = (entry.line, entry.valid_from, entry.valid_till);
+            let bytes = &entry.bytes;
+            buffer.push(
+                Entry {
+                    line,
+                    valid_from,
+                    valid_till,
+                    bytes,
+                },
+                ids,
+            );
+        }
+        buffer.seal(header, 2048, row_bytes).0.to_vec()
+    }
+
     #[test]
     fn a_block_comes_back_as_written_or_not_at_all() {
         let ids = EpochIds::new(4);
@@ -267,7 +332,7 @@ mod tests {
             system: 32,
             follows_unfinished: true,
         };
-        let bytes = encode(header, &entries, ids, 2048, 2048);
+        let bytes = written(header, &entries, ids, 2048);
         let block = Block::decode(&bytes, false).unwrap();
         assert_eq!(block.header, header);
         assert_eq!(entries_of(&block, ids, 40), entries);
@@ -299,7 +364,7 @@ mod tests {
         };
         for count in 1..=entries_per_block(2048) {
             let entries = vec![entry; count];
-            let written = encode(header, &entries, ids, 2048, 64);
+            let written = written(header, &entries, ids, 64);
             assert_eq!(written.len(), 32 + 72 * count);
             // Behind them lies what an older block has left.
             let mut slot = vec![0xa5; 2048];

@@ -58,7 +58,7 @@ use self::epoch_id::EpochIds;
 use self::filter::Filter;
 use self::full::Full;
 use self::level::{Keys, LastLevel, Level};
-use self::log::{Entry, Header, SUPER_BLOCK_BYTES, entries_per_block};
+use self::log::{Entry, Header, SUPER_BLOCK_BYTES, UndoBuffer, entries_per_block};
 use self::registers::Record;
 use self::scan::Scan;
 use self::space::{Place, Space};
@@ -228,7 +228,7 @@ pub struct InCacheLog<L: Level> {
     /// PersistedEID, as announced.
     persisted: u64,
     /// The undo buffer that fills.
-    buffer: Vec<Entry>,
+    buffer: UndoBuffer,
     filter: Filter,
     /// Since when it may: its last block is durable.
     buffer_free: Cycles,
@@ -271,7 +271,7 @@ impl<L: Level> Policy for InCacheLog<L> {
                 line: store.line,
                 valid_from,
                 valid_till: self.system,
-                bytes: *store.old,
+                bytes: store.old,
             };
             ready = self.append(hardware, entry, clean, ready);
         }
@@ -318,7 +318,7 @@ impl<L: Level> Policy for InCacheLog<L> {
         self.level.departed_tag(version)
     }
     fn holds(&self, _: &Hardware, line: LineNumber, show: &mut dyn FnMut(String, &Line)) {
-        log::show_entries(&self.buffer, line, show);
+        self.buffer.show(line, show);
     }
 
     fn fired(&mut self, hardware: &mut Hardware, event: u32, now: Cycles) {
@@ -341,11 +341,11 @@ impl<L: Level> InCacheLog<L> {
     fn append(
         &mut self,
         hardware: &mut Hardware,
-        entry: Entry,
+        entry: Entry<&Line>,
         from_clean: bool,
         now: Cycles,
     ) -> Cycles {
-        if self.buffer.is_empty() {
+        if self.buffer.entries().is_empty() {
             // They take turns: this one's last block is the last but one.
             let last = self.flushed.iter().rev().nth(1);
             self.buffer_free = last.map_or(0, |block| block.durable);
@@ -360,8 +360,8 @@ impl<L: Level> InCacheLog<L> {
         self.counters.undo_entries_from_committed += u64::from(!from_clean);
         self.filter.insert(entry.line);
         self.prefetch_entry(hardware);
-        self.buffer.push(entry);
-        if self.buffer.len() < entries_per_block(self.parameters.undo_buffer_bytes) {
+        self.buffer.push(entry, self.ids);
+        if self.buffer.entries().len() < entries_per_block(self.parameters.undo_buffer_bytes) {
             return ready;
         }
         self.flush(hardware, Because::Full, ready)
@@ -370,10 +370,9 @@ impl<L: Level> InCacheLog<L> {
     /// Writes the undo buffer to the log as one block, which is then the newest of `flushed`. Returns
     /// when the sender may go on.
     fn flush(&mut self, hardware: &mut Hardware, because: Because, now: Cycles) -> Cycles {
-        let Some(newest) = self.buffer.last() else {
+        let Some(newest) = self.buffer.entries().last() else {
             return now;
         };
-        let block_bytes = self.parameters.undo_buffer_bytes;
         let sequence = self.space.next_sequence;
         let place = match self.space.advance(newest.valid_till) {
             Ok(place) => place,
@@ -406,14 +405,7 @@ impl<L: Level> InCacheLog<L> {
             self.counters.log_extents = self.space.extents;
             now += self.parameters.log_extent_interrupt_cycles;
         }
-        let horizon = hardware.memory.horizon();
-        while self
-            .flushed
-            .front()
-            .is_some_and(|block| block.reachable <= horizon)
-        {
-            self.flushed.pop_front();
-        }
+        let past = self.forget_past(hardware.memory.horizon());
         let before = self.flushed.back();
         let header = Header {
             sequence,
@@ -422,16 +414,10 @@ impl<L: Level> InCacheLog<L> {
             system: self.system as u32,
             follows_unfinished: before.is_some_and(|block| block.reachable > now),
         };
-        let row_bytes = hardware.specification.nvm.row_bytes;
-        let bytes = log::encode(header, &self.buffer, self.ids, block_bytes, row_bytes);
-        let durable = self.write_block(hardware, (&place, &bytes), because, now);
+        let durable = self.write_block(hardware, (&place, header), because, now);
         let before = self.flushed.back();
         let reachable = before.map_or(durable, |block| durable.max(block.reachable));
-        let filter = std::mem::replace(
-            &mut self.filter,
-            Filter::new(self.parameters.bloom_filter_bits),
-        );
-        let lines = self.buffer.drain(..).map(|entry| entry.line).collect();
+        let (filter, lines) = self.empty_buffer(past);
         self.flushed.push_back(Flushed {
             sequence,
             place,
@@ -662,7 +648,7 @@ impl<L: Level> Design for InCacheLog<L> {
             log_area,
             system: epoch + 1,
             persisted,
-            buffer: Vec::new(),
+            buffer: UndoBuffer::new(),
             buffer_free: 0,
             flushed: VecDeque::new(),
             space,
@@ -696,7 +682,7 @@ impl<L: Level> Design for InCacheLog<L> {
             (_, Writing::Copy1 { .. }) => "register copy 1 in flight",
             (Scan::Running { .. }, _) => "cache scan running",
             (Scan::Draining { .. }, _) => "cache scan draining",
-            (Scan::Idle, _) if self.buffer.is_empty() => "logging, undo buffer empty",
+            (Scan::Idle, _) if self.buffer.entries().is_empty() => "logging, undo buffer empty",
             (Scan::Idle, _) => "logging, undo buffer filling",
         }
     }
