@@ -6,6 +6,18 @@ use perdure_hardware::line::LineNumber;
 /// Probes for each line. Our assumption: the paper gives the filter's size, not its hashes.
 const PROBES: u32 = 4;
 
+/// A line's hash, for filters of any size.
+#[derive(Clone, Copy, Debug)]
+pub struct Key(u64);
+
+impl Key {
+    /// That of a line.
+    #[inline(always)]
+    pub fn of(line: LineNumber) -> Self {
+        Self((line ^ line >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+}
+
 /// The filter.
 #[derive(Clone, Debug)]
 pub struct Filter {
@@ -20,10 +32,9 @@ impl Filter {
         }
     }
 
-    #[inline]
-    fn probes(&self, line: LineNumber) -> impl Iterator<Item = (usize, u64)> + use<> {
+    #[inline(always)]
+    fn probes(&self, Key(hash): Key) -> impl Iterator<Item = (usize, u64)> + use<> {
         let bits = self.words.len() as u64 * 64;
-        let hash = (line ^ line >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let step = (hash >> 40) | 1;
         (0..u64::from(PROBES)).map(move |probe| {
             let bit = (hash >> 20).wrapping_add(probe.wrapping_mul(step)) & (bits - 1);
@@ -37,15 +48,16 @@ impl Filter {
     }
 
     /// Remembers a line.
-    pub fn insert(&mut self, line: LineNumber) {
+    #[inline(always)]
+    pub fn insert(&mut self, line: Key) {
         for (word, bit) in self.probes(line) {
             self.words[word] |= bit;
         }
     }
 
     /// False if the line was certainly not inserted.
-    #[inline]
-    pub fn may_contain(&self, line: LineNumber) -> bool {
+    #[inline(always)]
+    pub fn may_contain(&self, line: Key) -> bool {
         self.probes(line)
             .all(|(word, bit)| self.words[word] & bit != 0)
     }
@@ -58,7 +70,7 @@ mod tests {
     #[test]
     fn never_misses_and_rarely_errs_at_the_papers_size() {
         let mut filter = Filter::new(4096);
-        let line = |index: u64| index.wrapping_mul(0x1234_5677) & 0xff_ffff;
+        let line = |index: u64| Key::of(index.wrapping_mul(0x1234_5677) & 0xff_ffff);
         for index in 0..32 {
             filter.insert(line(index));
         }

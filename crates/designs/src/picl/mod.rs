@@ -55,7 +55,7 @@ use self::block::REGISTERS;
 use self::bugs::Flaws;
 use self::counters::Counters;
 use self::epoch_id::EpochIds;
-use self::filter::Filter;
+use self::filter::{Filter, Key};
 use self::full::Full;
 use self::level::{Keys, LastLevel, Level};
 use self::log::{Entry, Header, SUPER_BLOCK_BYTES, UndoBuffer, entries_per_block};
@@ -358,7 +358,7 @@ impl<L: Level> InCacheLog<L> {
         self.counters.undo_entries += 1;
         self.counters.undo_entries_from_clean += u64::from(from_clean);
         self.counters.undo_entries_from_committed += u64::from(!from_clean);
-        self.filter.insert(entry.line);
+        self.filter.insert(Key::of(entry.line));
         self.prefetch_entry(hardware);
         self.buffer.push(entry, self.ids);
         if self.buffer.entries().len() < entries_per_block(self.parameters.undo_buffer_bytes) {
@@ -439,15 +439,15 @@ impl<L: Level> InCacheLog<L> {
         traffic: Traffic,
         now: Cycles,
     ) -> Evicted {
-        let (mut now, mut not_before) = (now, 0);
+        let (key, mut now, mut not_before) = (Key::of(line), now, 0);
         if !self.flaws.evicts_before_flush {
             self.counters.bloom_queries += 1;
-            if self.filter.may_contain(line) {
+            if self.filter.may_contain(key) {
                 now = self.flush(hardware, Because::Evicted, now);
             }
             // A line whose entry is safe, and those before it, waits for nothing.
             let mut on_their_way = (self.flushed.iter().rev()).take_while(|it| it.reachable > now);
-            if let Some(block) = on_their_way.find(|block| block.filter.may_contain(line)) {
+            if let Some(block) = on_their_way.find(|block| block.filter.may_contain(key)) {
                 let wrongly = !block.lines.contains(&line);
                 self.counters.bloom_matches += 1;
                 self.counters.bloom_false_matches += u64::from(wrongly);
