@@ -110,7 +110,7 @@ quick: $(STAMPS)/dependencies | rust
 # For whoever has changed what runs hot, or has another compiler: what every build tells the optimiser of the ways
 # that programs take (.cargo/default.profdata) is counted anew.
 .PHONY: tuned
-tuned: $(STAMPS)/dependencies demo-compiler | rust
+tuned: $(STAMPS)/dependencies test-compilers | rust
 	@rm -f $(STAMPS)/perdure
 	@.ci/tuned
 	@touch $(STAMPS)/perdure
