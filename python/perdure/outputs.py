@@ -35,6 +35,14 @@ WRITTEN = (
 )
 """Options that name a file which a command writes, or goes on from, or a folder of its own."""
 
+READ = ("--machine", "--stdin", "--expect", "--invariant", "--script", "--secret-file")
+"""Options that may name a file which a command reads."""
+
+POOLS = "--pmem"
+"""The option that names the folder of which every file is a pool."""
+
+NAMES = (*READ, *WRITTEN, POOLS)
+
 
 def shown(name: str | PathLike[str]) -> str:
     """A name as a message shows it: in one line, and not endless."""
@@ -101,27 +109,43 @@ def check_folder(
 def of_options(
     parameters: Iterable[inspect.Parameter], given: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """Where results go, each with the option that says so."""
+    """The files and folders that were named, each with the option that says so."""
     for one in parameters:
         for option in getattr(one.annotation, "__metadata__", ()):
             # An option's first name is what its maker takes for a default.
             name = getattr(option, "default", None)
-            if name in WRITTEN and given.get(one.name) is not None:
+            if name in NAMES and given.get(one.name) is not None:
                 yield name, given[one.name]
 
 
-def check_apart(files: Iterable[tuple[str, str | PathLike[str]]]) -> None:
-    """Refuses two options that name the same file: what one writes, the other would replace."""
+def check_apart(named: Iterable[tuple[str, str | PathLike[str]]]) -> None:
+    """Refuses results that would replace each other, what is read, or a pool.
+
+    A file of results among the pools would be one of the next run's.
+    """
+    # What is read comes first.
+    named = sorted(named, key=lambda one: one[0] in WRITTEN)
+    pools = {_place(path) for option, path in named if option == POOLS and fspath(path)}
     taken: dict[Path, str] = {}
-    for option, path in files:
+    for option, path in named:
         # What is written to and not replaced, as /dev/null, takes the results of both.
         if fspath(path) in ("", "-") or not _is_one_file(path):
             continue
-        before = taken.setdefault(_place(path), option)
+        place = _place(path)
+        if option in READ and place.is_file():
+            taken.setdefault(place, option)
+        if option not in WRITTEN:
+            continue
+        before = taken.setdefault(place, option)
         if before != option:
             raise PerdureError(
                 f"{before} and {option} both name {shown(path)}: one would replace the other, so "
                 "give each a file of its own"
+            )
+        if pools & {place, place.parent}:
+            raise PerdureError(
+                f"{option} {shown(path)}: every file in the folder of {POOLS} is a pool, so name "
+                "another folder"
             )
 
 

@@ -133,6 +133,9 @@ def _run(asked: dict[str, Any], program: list[str]) -> int:
         from perdure import outputs
 
         outputs.check_json(json_file)
+        named = ((word, asked.get(OPTIONS[word].name)) for word in outputs.NAMES if word in OPTIONS)
+        files = ((word, file) for word, file in named if file is not None)
+        outputs.check_apart([*files, ("--json", json_file)])
     request = {
         **requests.machine(**asked),
         "program": program,
