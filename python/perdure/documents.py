@@ -12,6 +12,9 @@ from typing import Any
 
 from perdure._core import PerdureError
 
+MOST_OF_A_STREAM = 1 << 26
+"""Bytes of what is no regular file, and so may have no end."""
+
 
 def read(path: Path, named: str, remedy: str) -> Any:
     """What a JSON file holds; a refusal begins with how the file is named, and ends with a remedy.
@@ -20,9 +23,13 @@ def read(path: Path, named: str, remedy: str) -> Any:
         PerdureError: it cannot be read, or is not JSON.
     """
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(-1 if path.is_file() else MOST_OF_A_STREAM + 1)
     except OSError as error:
         raise PerdureError(f"{named} cannot be read: {error.strerror}; {remedy}") from error
+    if not path.is_file() and len(content) > MOST_OF_A_STREAM:
+        most = MOST_OF_A_STREAM >> 20
+        raise PerdureError(f"{named} is longer than {most} MiB, and no regular file")
     return parsed(content, named, remedy)
 
 

@@ -7,6 +7,7 @@ a traceback is a failure of the test, whatever else is right.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import struct
@@ -171,6 +172,23 @@ def test_no_such_program(command: Command) -> None:
 
 def test_a_folder_is_no_program(command: Command, tmp_path: Path) -> None:
     assert_refused(command("run", "--", tmp_path), tmp_path.name)
+
+
+def test_what_is_no_file_is_no_program(command: Command, tmp_path: Path) -> None:
+    waits = tmp_path / "waits"
+    os.mkfifo(waits)
+    for name in (waits, "/dev/zero", "/dev/urandom"):
+        assert_refused(command("run", "--", name), f"{name}: not a regular file")
+        assert_refused(command("cut", "--cuts", "1", "--", name), f"{name}: not a regular file")
+
+
+def test_texts_without_an_end(command: Command, kv: Path, tmp_path: Path) -> None:
+    said = "/dev/zero: it is longer than 1 MiB"
+    assert_refused(command("litmus", "/dev/zero"), said)
+    replica = ("--to", "127.0.0.1:1", "--secret-file", "/dev/zero")
+    assert_refused(command("replicate", *replica, "--", kv, "10"), f"the shared secret {said}")
+    guests = ("--guests", tmp_path, "--unnoticed", "/dev/zero")
+    assert_refused(command("mutants", "--only", "state", *guests), f"reading {said}")
 
 
 @pytest.mark.parametrize("length", [5, ELF_HEADER_BYTES, 200, 5000])

@@ -205,7 +205,8 @@ def test_a_replica_that_stays_away_ends_in_an_error_and_nothing_is_lost(
     assert run.returncode == 2
     assert "run the same command again, and it goes on from there" in errors
     consistent(directory)
-    done = command("replicate", "--to", directory, *EPOCHS, "--", program)
+    longest = ("--patience", str(2**64 - 1))
+    done = command("replicate", "--to", directory, *longest, *EPOCHS, "--", program)
     assert done.status == 7, done.stderr
 
 

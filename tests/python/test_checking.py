@@ -369,6 +369,11 @@ def test_what_is_no_baseline_is_refused_in_one_line(tmp_path, content, said):
     assert "object" not in message.replace("lists and objects", "")
 
 
+def test_a_baseline_without_an_end_is_refused():
+    with pytest.raises(PerdureError, match="--baseline /dev/zero is longer than 64 MiB"):
+        checking.known_in(Path("/dev/zero"))
+
+
 def test_a_command_is_repeated_without_where_its_results_go():
     given = "--html a.html --json=- --set a=1 --watch -- ./p --html b --then ./p"
     words = ["check", *given.split()]

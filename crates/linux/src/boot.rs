@@ -42,7 +42,7 @@ pub enum BootError {
     /// No such file.
     #[error("{}: no such program, neither on the host nor in the sysroot", .0.display())]
     NoProgram(PathBuf),
-    /// A directory or the like.
+    /// A directory, a device or the like.
     #[error("{}: not a regular file that can be read", .0.display())]
     NotAFile(PathBuf),
     /// Not a program for this machine.
@@ -392,8 +392,8 @@ impl Kernel {
                 self.place_program(place, name, host, size)
                     .map_err(|_| BootError::Memory)
             }
-            Some(_) => Err(BootError::NotAFile(program.to_owned())),
-            None => Err(BootError::NoProgram(program.to_owned())),
+            _ if program.exists() => Err(BootError::NotAFile(program.to_owned())),
+            _ => Err(BootError::NoProgram(program.to_owned())),
         }
     }
 

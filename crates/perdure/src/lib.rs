@@ -34,6 +34,7 @@ pub mod explanation;
 pub mod forks;
 mod frames;
 pub mod functional;
+mod given_files;
 mod guest_code;
 mod hexadecimal;
 pub mod hunt;

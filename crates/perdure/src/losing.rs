@@ -7,6 +7,7 @@
 //! with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::campaign;
 use crate::error::Error;
+use crate::given_files;
 use crate::lives::{End, Lives, failure_of, status_of, world_of};
 use crate::losses::Lost;
 use crate::machine::{Image, Machine, Pause, Resumption};
@@ -50,10 +52,13 @@ const SCENES: &[&str] = &["remembers", "keeps"];
 /// The losses that a file lists, a line each, with the reason behind the name. An entry covers all that
 /// is below it, too.
 fn excused(path: &Path) -> Result<Vec<(String, String)>, Error> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::Host {
+    let host = |source| Error::Host {
         what: format!("reading {}", path.display()),
         source,
-    })?;
+    };
+    let text = given_files::text(path).map_err(host)?;
+    let text = String::from_utf8(text)
+        .map_err(|error| host(io::Error::new(io::ErrorKind::InvalidData, error)))?;
     let lines = text.lines().map(str::trim);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines

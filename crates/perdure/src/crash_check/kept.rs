@@ -21,6 +21,7 @@ use super::done::Done;
 use super::uncut::Surveyed;
 use super::{Asked, refused};
 use crate::error::Error;
+use crate::given_files;
 use crate::replaced::Replaced;
 use crate::version;
 
@@ -77,7 +78,7 @@ fn subject_of(asked: &Asked, surveyed: &Surveyed) -> Result<Vec<(String, String)
         programs.extend(words.first().map(String::as_str));
     }
     for program in programs {
-        let bytes = std::fs::read(program).unwrap_or_default();
+        let bytes = given_files::regular(Path::new(program)).unwrap_or_default();
         let digest = format!("{:016x}", XxHash3_64::oneshot(&bytes));
         subject.push((format!("the content of {program}"), digest));
     }
@@ -96,7 +97,7 @@ impl Keeper {
             written: None,
             is_over: false,
         };
-        let done = match std::fs::read(path) {
+        let done = match given_files::regular(path) {
             Ok(bytes) => keeper.read(&bytes)?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Done::default(),
             Err(source) => return Err(keeper.host(source)),

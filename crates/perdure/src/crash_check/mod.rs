@@ -52,6 +52,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, parsed};
 use crate::functional::World;
+use crate::given_files;
 use crate::observer::Observer;
 use crate::request::Request;
 use memory::Memory;
@@ -237,7 +238,7 @@ fn given(
         .iter()
         .filter(|(which, _)| **which != Which::Recovery);
     let digests = lookers.map(|(_, program)| {
-        let bytes = std::fs::read(&program.path).ok();
+        let bytes = given_files::regular(&program.path).ok();
         let digest = bytes.map(|bytes| twox_hash::XxHash3_64::oneshot(&bytes) as u32);
         (format!("the program {}", program.path.display()), digest)
     });

@@ -19,11 +19,13 @@ pub mod read;
 mod words;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::error::{Error, parsed};
+use crate::given_files;
 use crate::mistakes::{self, Mistake};
 use crate::observer::Observer;
 pub use explore::{Explored, TooLarge};
@@ -108,7 +110,7 @@ fn planted(bug: Option<&str>) -> Result<Option<Mistake>, Error> {
 }
 
 fn read_file(file: &str) -> Result<Test, Error> {
-    let bytes = std::fs::read(file).map_err(|source| Error::Host {
+    let bytes = given_files::text(Path::new(file)).map_err(|source| Error::Host {
         what: file.to_owned(),
         source,
     })?;

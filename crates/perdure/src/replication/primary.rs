@@ -384,10 +384,10 @@ impl Primary {
     /// Sends what is left once the run is over, with patience for a replica that is away.
     pub fn finish(&mut self, machine: &Machine, patience: Duration, observer: &dyn Observer) {
         let through = machine.announced_epoch();
-        let deadline = Instant::now() + patience;
+        let began = Instant::now();
         loop {
             self.follow(machine);
-            let given_up = self.is_hopeless() || Instant::now() > deadline;
+            let given_up = self.is_hopeless() || began.elapsed() > patience;
             if self.has_nothing_to_send(through) || given_up || observer.interrupted() {
                 break;
             }

@@ -23,6 +23,7 @@ use super::noise::{Channel, HANDSHAKE, LOOK, Message, PATIENCE, Refusal};
 use super::record::Kind;
 use super::{Destination, Failure, Holding, Identity};
 use crate::error::Error;
+use crate::given_files;
 
 /// Begin.
 pub const BEGIN: u32 = 16;
@@ -46,7 +47,7 @@ pub struct Secret([u8; blake3::KEY_LEN]);
 impl Secret {
     /// From a file.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read(path).map_err(|source| Error::Host {
+        let text = given_files::text(path).map_err(|source| Error::Host {
             what: format!("the shared secret {}", path.display()),
             source,
         })?;

@@ -27,7 +27,7 @@ use crate::region::Region;
 use crate::restart::{Expected, Restart};
 use crate::timeline;
 use crate::watch::{Burst, Watched};
-use crate::{device_exerciser, exerciser, pool_exerciser};
+use crate::{device_exerciser, exerciser, given_files, pool_exerciser};
 
 /// Of a standard input that is no regular file, and so may have no end (`/dev/zero`).
 const MOST_OF_A_STREAM: u64 = 1 << 30;
@@ -142,7 +142,7 @@ impl Given {
                 None => PathBuf::from(&line[0]),
             };
             let name = format!("the program {}", line[0]);
-            match std::fs::read(&path) {
+            match given_files::regular(&path) {
                 Ok(bytes) => self.take(name, &bytes),
                 Err(_) => self.names.push((name, None)),
             }
