@@ -8,6 +8,9 @@ use crate::process::ProcessId;
 use crate::signal::{AlternateStack, SignalInfo};
 use crate::vfs::InodeId;
 
+/// Of a thread's name, with the zero behind it.
+pub(crate) const NAME_BYTES: usize = 16;
+
 /// The registers that belong to a thread (`retired` belongs to the hart).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Context {

@@ -326,10 +326,12 @@ impl Sockets {
             return true;
         };
         if let Some(target) = socket.target.filter(|_| !socket.connects()) {
-            let target = self.table.get(target);
-            return target.is_none_or(|target| {
-                target.target == Some(id) || target.queue.len() < UNIX_DATAGRAMS_MAX
-            });
+            // A quarter of the buffer, as on Linux: whoever is told so may send what is longer than one byte.
+            let is_open = |target: &Socket| {
+                let waits = target.target == Some(id) || target.queue.len() < UNIX_DATAGRAMS_MAX;
+                waits && target.held * 4 <= socket.send_buffer()
+            };
+            return self.table.get(target).is_none_or(is_open);
         }
         match socket.peer() {
             Some(peer) => {

@@ -1,8 +1,8 @@
 //! Names in directories: making, removing and listing them.
 
 use super::names::{
-    AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, DESCRIPTOR_LINKS, own_descriptor,
-    own_link,
+    AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, DESCRIPTOR_LINKS, check_flags,
+    own_descriptor, own_link,
 };
 use super::{Answer, Call};
 use crate::errno::Errno;
@@ -166,6 +166,7 @@ pub(crate) fn symlinkat(call: &mut Call) -> Answer {
 /// `linkat`.
 pub(crate) fn linkat(call: &mut Call) -> Answer {
     let [old_directory, old, new_directory, new, flags, _] = call.arguments;
+    check_flags(flags, AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)?;
     let old = call.string(old)?;
     let number = match own_descriptor(call, &old) {
         Some(number) if flags & AT_SYMLINK_FOLLOW != 0 => Some(number),

@@ -19,6 +19,9 @@ use crate::vfs::path::Viewer;
 /// Cycles of replacing a process's program, beside its page faults.
 const EXECUTE_CYCLES: u64 = 5000;
 
+/// Of one argument or one variable, with the zero behind it.
+const STRING_BYTES_MAX: usize = 1 << 17;
+
 /// A list of strings that ends in a null pointer. `room` shrinks by what they take.
 fn strings(call: &mut Call, mut address: u64, room: &mut usize) -> Result<Vec<Vec<u8>>, Errno> {
     let mut texts = Vec::new();
@@ -30,7 +33,7 @@ fn strings(call: &mut Call, mut address: u64, room: &mut usize) -> Result<Vec<Ve
         }
         let text = call
             .kernel
-            .text_in(call.machine, call.space, at, *room)
+            .text_in(call.machine, call.space, at, STRING_BYTES_MAX.min(*room))
             .map_err(|error| match error {
                 Errno::ENAMETOOLONG => LoadError::Arguments.into(),
                 other => other,

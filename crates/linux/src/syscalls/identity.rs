@@ -7,6 +7,7 @@ use crate::machine::PAGE_BYTES;
 use crate::process::USER_ID;
 use crate::refusals::Refusal;
 use crate::signal::SIGNAL_MAX;
+use crate::thread::NAME_BYTES;
 
 /// What `uname` says, field by field.
 pub(crate) const UNAME: [&str; 6] = [
@@ -44,10 +45,19 @@ pub(crate) fn setuid(call: &mut Call) -> Answer {
     }
 }
 
-/// `setreuid`, `setresuid` and their group kin: to oneself or unchanged only.
+/// `setreuid` and `setregid`: to oneself or unchanged only.
+pub(crate) fn setreuid(call: &mut Call) -> Answer {
+    become_nobody_else(&call.arguments[..2])
+}
+
+/// `setresuid` and `setresgid`: the same.
 pub(crate) fn setresuid(call: &mut Call) -> Answer {
+    become_nobody_else(&call.arguments[..3])
+}
+
+fn become_nobody_else(wished: &[u64]) -> Answer {
     let own = |id: &u64| *id as u32 == USER_ID || *id as u32 == u32::MAX;
-    if call.arguments[..2].iter().all(own) {
+    if wished.iter().all(own) {
         Ok(0)
     } else {
         Err(Errno::EPERM.into())
@@ -63,7 +73,10 @@ pub(crate) fn getresuid(call: &mut Call) -> Answer {
 }
 
 /// `getgroups`: none beside the own.
-pub(crate) fn getgroups(_call: &mut Call) -> Answer {
+pub(crate) fn getgroups(call: &mut Call) -> Answer {
+    if (call.arguments[0] as i32).is_negative() {
+        return Err(Errno::EINVAL.into());
+    }
     Ok(0)
 }
 
@@ -93,11 +106,6 @@ pub(crate) fn unshare(call: &mut Call) -> Answer {
 /// What this file system has not.
 pub(crate) fn not_supported(_call: &mut Call) -> Answer {
     Err(Errno::EOPNOTSUPP.into())
-}
-
-/// What is accepted and changes nothing.
-pub(crate) fn nothing(_call: &mut Call) -> Answer {
-    Ok(0)
 }
 
 /// `prlimit64`.
@@ -186,7 +194,6 @@ pub(crate) fn sysinfo(call: &mut Call) -> Answer {
 
 /// `prctl`.
 pub(crate) fn prctl(call: &mut Call) -> Answer {
-    const NAME_BYTES: usize = 16;
     const LAST_CAPABILITY: u64 = 40;
     let [option, argument, others @ .., _] = call.arguments;
     match option as i32 {

@@ -269,9 +269,52 @@ pub(crate) fn syncfs(call: &mut Call) -> Answer {
     fsync(call)
 }
 
-/// `sync_file_range`, `readahead`, `fadvise64`: hints about a file that exists.
-pub(crate) fn file_hint(call: &mut Call) -> Answer {
-    match call.file(call.arguments[0])?.object {
+/// `fadvise64`: advice about a file that exists, which nothing follows.
+pub(crate) fn fadvise64(call: &mut Call) -> Answer {
+    const ADVICE_MAX: u64 = 5;
+    let [number, _, length, advice, ..] = call.arguments;
+    let object = &call.usable(number)?.object;
+    if matches!(
+        object,
+        Object::PipeReader(_) | Object::PipeWriter(_) | Object::Fifo { .. }
+    ) {
+        return Err(Errno::ESPIPE.into());
+    }
+    if advice > ADVICE_MAX || (length as i64).is_negative() {
+        return Err(Errno::EINVAL.into());
+    }
+    Ok(0)
+}
+
+/// `readahead`: of what can be read, a file.
+pub(crate) fn readahead(call: &mut Call) -> Answer {
+    let file = call.usable(call.arguments[0])?;
+    if !file.readable() {
+        return Err(Errno::EBADF.into());
+    }
+    let is_file = match file.object {
+        Object::Inode(inode) => call.kernel.files.file(inode).is_ok(),
+        Object::Text { .. } => true,
+        _ => false,
+    };
+    if is_file {
+        Ok(0)
+    } else {
+        Err(Errno::EINVAL.into())
+    }
+}
+
+/// `sync_file_range`: starts or awaits no more than the machine does by itself.
+pub(crate) fn sync_file_range(call: &mut Call) -> Answer {
+    const HOW: u64 = 7;
+    let [number, offset, length, flags, ..] = call.arguments;
+    let object = &call.usable(number)?.object;
+    let end = (offset as i64).checked_add(length as i64);
+    let is_range = offset as i64 >= 0 && end.is_some_and(|end| end >= offset as i64);
+    if flags & !HOW != 0 || !is_range {
+        return Err(Errno::EINVAL.into());
+    }
+    match object {
         Object::Inode(_) | Object::Text { .. } => Ok(0),
         _ => Err(Errno::ESPIPE.into()),
     }

@@ -445,16 +445,16 @@ fn receive(call: &mut Call, number: u64, pieces: &Pieces, flags: u32) -> Result<
     let room = (wanted - done.min(wanted)) as usize;
     for message in &socket.queue {
         let first = whole == 0;
-        let joins =
-            stream && message.files.is_empty() && !(passes && message.process != received.process);
+        let joins = stream && !(passes && message.process != received.process);
+        // What comes before open files comes with them; what comes behind them, does not.
         if !first && (!joins || !received.files.is_empty()) {
             break;
         }
         if first {
             received.from = message.from.clone().filter(|_| !tcp);
             received.process = message.process;
-            received.files.clone_from(&message.files);
         }
+        received.files.clone_from(&message.files);
         let take = message.bytes.len().min(room - bytes.len());
         bytes.extend(message.bytes.iter().take(take));
         if stream && take < message.bytes.len() {

@@ -149,9 +149,10 @@ impl Metadata {
     }
 }
 
+const AT_STATX_SYNC_TYPE: u64 = 0x6000;
+
 fn metadata_at(call: &mut Call, directory: u64, path: u64, flags: u64) -> Result<Metadata, Errno> {
     const AT_NO_AUTOMOUNT: u64 = 0x800;
-    const AT_STATX_SYNC_TYPE: u64 = 0x6000;
     check_flags(flags, AT_HOW | AT_NO_AUTOMOUNT | AT_STATX_SYNC_TYPE)?;
     match call.find_with_flags(directory, path, flags)? {
         Named::Inode(inode) => {
@@ -186,7 +187,12 @@ pub(crate) fn fstat(call: &mut Call) -> Answer {
 
 /// `statx`.
 pub(crate) fn statx(call: &mut Call) -> Answer {
-    let [directory, path, flags, _, address, _] = call.arguments;
+    const RESERVED: u64 = 1 << 31;
+    let [directory, path, flags, wanted, address, _] = call.arguments;
+    // Either way of synchronising, but not both.
+    if flags & AT_STATX_SYNC_TYPE == AT_STATX_SYNC_TYPE || wanted & RESERVED != 0 {
+        return Err(Errno::EINVAL.into());
+    }
     let metadata = metadata_at(call, directory, path, flags)?;
     call.write(address, &metadata.statx_bytes())?;
     Ok(0)

@@ -161,7 +161,10 @@ pub(crate) fn kill(call: &mut Call) -> Answer {
     let (own_id, own_group, program) = (own.id, own.group, own.program);
     let processes = &call.kernel.processes;
     if number > 0 {
-        let id = ProcessId(number as u32);
+        // A thread's number stands for its process.
+        let threads = &call.kernel.threads;
+        let thread = threads.get(&ThreadId(number as u32));
+        let id = thread.map_or(ProcessId(number as u32), |thread| thread.process);
         if !processes.exists(id) {
             return Err(Errno::ESRCH.into());
         }

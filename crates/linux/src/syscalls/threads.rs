@@ -5,7 +5,7 @@ use super::{Answer, Call, Stop};
 use crate::affinity::HartSet;
 use crate::errno::Errno;
 use crate::machine::ThreadId;
-use crate::thread::{Context, Thread};
+use crate::thread::{Context, NAME_BYTES, Thread};
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_SIGHAND: u64 = 0x800;
@@ -140,6 +140,36 @@ pub(crate) fn sched_setscheduler(call: &mut Call) -> Answer {
         (1 | 2, 1..=99) => Err(Errno::EPERM.into()),
         _ => Err(Errno::EINVAL.into()),
     }
+}
+
+/// `sched_setparam`: no policy that a thread may have here knows another priority than 0.
+pub(crate) fn sched_setparam(call: &mut Call) -> Answer {
+    let [number, parameter, ..] = call.arguments;
+    if parameter == 0 || (number as i32).is_negative() {
+        return Err(Errno::EINVAL.into());
+    }
+    let priority = call.read_u32(parameter)?;
+    scheduled_thread(call)?;
+    if priority == 0 {
+        Ok(0)
+    } else {
+        Err(Errno::EINVAL.into())
+    }
+}
+
+/// A write to `/proc/NUMBER/task/NUMBER/comm`: a thread of the caller's process is called so from now on.
+pub(super) fn write_name(call: &mut Call, file: u64, bytes: &[u8]) -> Answer {
+    let path = call.file(file)?.path.clone();
+    let task = path.strip_suffix("/comm").and_then(|path| {
+        let (_, number) = path.rsplit_once("/task/")?;
+        number.parse().ok().map(ThreadId)
+    });
+    let thread = task.and_then(|id| call.kernel.threads.get_mut(&id));
+    let thread = thread.filter(|thread| thread.process == call.process);
+    let name = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+    let name = &name[..name.len().min(NAME_BYTES - 1)];
+    thread.ok_or(Errno::EINVAL)?.name = String::from_utf8_lossy(name).into_owned();
+    Ok(bytes.len() as u64)
 }
 
 /// The thread that a call of the scheduler's is about; 0 stands for the caller.

@@ -3,7 +3,7 @@
 use perdure_riscv::Access;
 
 use super::seals::{SEAL_GROW, SEAL_WRITE};
-use super::{Answer, Call, Stop, messages, terminals, timers, watches};
+use super::{Answer, Call, Stop, messages, terminals, threads, timers, watches};
 use crate::errno::Errno;
 use crate::owners;
 use crate::signal::{self, SI_USER, SIGPIPE, SignalInfo};
@@ -490,7 +490,7 @@ pub(crate) fn write_bytes(
             notify(call, number, IN_MODIFY)?;
             Ok(written)
         }
-        Target::Text(_) => Err(Errno::EBADF.into()),
+        Target::Text(_) => threads::write_name(call, number, bytes),
         Target::Device(device) => write_device(call, device, bytes),
         _ if position.is_some() => Err(Errno::ESPIPE.into()),
         Target::PipeWriter(id) | Target::Fifo(id) => {

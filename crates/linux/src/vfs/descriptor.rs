@@ -15,7 +15,9 @@ use crate::signal::SignalFile;
 use crate::timers::TimerFile;
 
 pub(crate) const O_ACCMODE: u32 = 0o3;
+pub(crate) const O_RDONLY: u32 = 0;
 pub(crate) const O_WRONLY: u32 = 0o1;
+pub(crate) const O_RDWR: u32 = 0o2;
 pub(crate) const O_CREAT: u32 = 0o100;
 pub(crate) const O_EXCL: u32 = 0o200;
 pub(crate) const O_TRUNC: u32 = 0o1000;
@@ -140,11 +142,11 @@ impl OpenFile {
     }
 
     pub fn readable(&self) -> bool {
-        self.flags & O_ACCMODE != O_WRONLY && self.flags & O_PATH == 0
+        matches!(self.flags & O_ACCMODE, O_RDONLY | O_RDWR) && self.flags & O_PATH == 0
     }
 
     pub fn writable(&self) -> bool {
-        self.flags & O_ACCMODE != 0 && self.flags & O_PATH == 0
+        matches!(self.flags & O_ACCMODE, O_WRONLY | O_RDWR) && self.flags & O_PATH == 0
     }
 
     pub fn nonblocking(&self) -> bool {

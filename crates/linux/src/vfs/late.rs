@@ -124,6 +124,7 @@ impl FileSystem {
         for (_, rest, says) in here {
             let node = match says {
                 Says::Directory => None,
+                Says::Report(Report::Name) => Some((Node::Report(Report::Name), 0o644)),
                 Says::Report(report) => Some((Node::Report(*report), 0o444)),
                 Says::Link(link) => Some((Node::ProcessLink(*link), 0o777)),
                 Says::Text(text) => Some((Node::Fixed((*text).to_owned()), 0o444)),

@@ -181,6 +181,7 @@ facts! {
     message_queues: ("queues");
     corners_of_calls: ("corners");
     what_is_done_in_part: ("partial");
+    what_is_looked_at_and_what_comes_together: ("checked");
     attributes_of_files: ("attributes");
     tables_of_open_files_and_shared_objects: ("tables");
     reports_of_the_system: ("reports");
