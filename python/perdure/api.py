@@ -255,7 +255,6 @@ class Machine:
         if out is None:
             return command()
         outputs.check_folder(out, files=KEPT)
-        outputs.check_apart([("--out", out), (outputs.POOLS, self.pmem or "")])
         of_result, of_configuration = KEPT
         result = command()
         outputs.store(out, of_result, json.dumps(result, indent=2))

@@ -38,10 +38,7 @@ WRITTEN = (
 READ = ("--machine", "--stdin", "--expect", "--invariant", "--script", "--secret-file")
 """Options that may name a file which a command reads."""
 
-POOLS = "--pmem"
-"""The option that names the folder of which every file is a pool."""
-
-NAMES = (*READ, *WRITTEN, POOLS)
+NAMES = (*READ, *WRITTEN)
 
 
 def shown(name: str | PathLike[str]) -> str:
@@ -119,33 +116,22 @@ def of_options(
 
 
 def check_apart(named: Iterable[tuple[str, str | PathLike[str]]]) -> None:
-    """Refuses results that would replace each other, what is read, or a pool.
-
-    A file of results among the pools would be one of the next run's.
-    """
+    """Refuses results that would replace each other, or what is read."""
     # What is read comes first.
     named = sorted(named, key=lambda one: one[0] in WRITTEN)
-    pools = {_place(path) for option, path in named if option == POOLS and fspath(path)}
     taken: dict[Path, str] = {}
     for option, path in named:
         # What is written to and not replaced, as /dev/null, takes the results of both.
         if fspath(path) in ("", "-") or not _is_one_file(path):
             continue
         place = _place(path)
-        if option in READ and place.is_file():
-            taken.setdefault(place, option)
-        if option not in WRITTEN:
+        if option in READ and not place.is_file():
             continue
         before = taken.setdefault(place, option)
-        if before != option:
+        if before != option and option in WRITTEN:
             raise PerdureError(
                 f"{before} and {option} both name {shown(path)}: one would replace the other, so "
                 "give each a file of its own"
-            )
-        if pools & {place, place.parent}:
-            raise PerdureError(
-                f"{option} {shown(path)}: every file in the folder of {POOLS} is a pool, so name "
-                "another folder"
             )
 
 

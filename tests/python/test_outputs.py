@@ -218,47 +218,6 @@ def test_a_result_in_a_file_that_is_read_is_refused_before_the_run(
     assert {path.read_text() for path in tmp_path.iterdir()} == {"read"}
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("run", "--json", "pools/f"),
-        ("run", "--json", "link/f"),
-        ("run", "--repeat", "--json", "pools/f"),
-        ("run", "--trace", "pools/f.json"),
-        ("run", "--out", "pools"),
-        ("cut", "--html", "pools/f"),
-        ("check", "--continue", "pools/f"),
-        ("compare", "--json", "pools/f"),
-        ("sweep", "--json", "pools/f"),
-        ("trace", "--out", "pools/f.json"),
-        ("trace", "--persist-order", "pools/f.parquet"),
-    ],
-)
-def test_a_result_among_the_pools_is_refused_before_the_run(
-    words, core, command, monkeypatch, tmp_path
-):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pools").mkdir()
-    (tmp_path / "pools/f").write_text("a pool")
-    (tmp_path / "link").symlink_to("pools")
-    status, out, err = command(*words, "--pmem", "pools", "--", "program")
-    assert (status, out, core.requests) == (2, "", [])
-    said = f"perdure: {words[-2]} {words[-1]}: every file in the folder of --pmem is a pool, so "
-    assert err == f"{said}name another folder\n"
-    assert [path.name for path in (tmp_path / "pools").iterdir()] == ["f"]
-
-
-def test_results_beside_the_pools_are_as_others(core, command, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "out/pools").mkdir(parents=True)
-    asked = ("--pmem", "out/pools", "--json", "out/f", "--machine", "picl", "--", "program")
-    assert command("run", *asked)[0] == 0
-    assert command("run", "--repeat", *asked)[0] == 0
-    machine = perdure.Machine(pmem=tmp_path / "out")
-    with pytest.raises(perdure.PerdureError, match="every file in the folder of --pmem is a pool"):
-        machine.run(["program"], out=tmp_path / "out")
-
-
 def test_what_is_not_replaced_takes_several_results(core, command, tmp_path):
     both = ("--json", "/dev/null", "--trace", "/dev/null")
     assert command("run", *both, "--", "program")[0] == 0
