@@ -104,7 +104,7 @@ pub struct UndoBuffer {
 
 impl UndoBuffer {
     /// One without entries.
-    pub fn new() -> Self {
+    pub fn empty() -> Self {
         Self {
             block: vec![0; HEADER_BYTES],
             entries: Vec::new(),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     fn written(header: Header, entries: &[Entry], ids: EpochIds, row_bytes: usize) -> Vec<u8> {
-        let mut buffer = UndoBuffer::new();
+        let mut buffer = UndoBuffer::empty();
         for entry in entries {
             let (line, valid_from, valid_till) = (entry.line, entry.valid_from, entry.valid_till);
             let bytes = &entry.bytes;

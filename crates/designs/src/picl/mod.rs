@@ -648,7 +648,7 @@ impl<L: Level> Design for InCacheLog<L> {
             log_area,
             system: epoch + 1,
             persisted,
-            buffer: UndoBuffer::new(),
+            buffer: UndoBuffer::empty(),
             buffer_free: 0,
             flushed: VecDeque::new(),
             space,
