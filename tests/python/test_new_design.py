@@ -28,9 +28,11 @@ def checkout(tmp_path):
 
 
 def contents(root):
-    """Every file with its bytes, but git's own."""
-    files = (path for path in root.rglob("*") if path.is_file() and ".git" not in path.parts)
-    return {path: path.read_bytes() for path in files}
+    """Every file with its bytes, but git's own and what Python has compiled."""
+    files = (path for path in root.rglob("*") if path.is_file())
+    return {
+        path: path.read_bytes() for path in files if not {".git", "__pycache__"} & {*path.parts}
+    }
 
 
 def ran(command, folder):
