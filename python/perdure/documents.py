@@ -22,12 +22,13 @@ def read(path: Path, named: str, remedy: str) -> Any:
     Raises:
         PerdureError: it cannot be read, or is not JSON.
     """
+    has_an_end = path.is_file()
     try:
         with path.open("rb") as file:
-            content = file.read(-1 if path.is_file() else MOST_OF_A_STREAM + 1)
+            content = file.read(-1 if has_an_end else MOST_OF_A_STREAM + 1)
     except OSError as error:
         raise PerdureError(f"{named} cannot be read: {error.strerror}; {remedy}") from error
-    if not path.is_file() and len(content) > MOST_OF_A_STREAM:
+    if not has_an_end and len(content) > MOST_OF_A_STREAM:
         most = MOST_OF_A_STREAM >> 20
         raise PerdureError(f"{named} is longer than {most} MiB, and no regular file")
     return parsed(content, named, remedy)

@@ -133,9 +133,12 @@ def _run(asked: dict[str, Any], program: list[str]) -> int:
         from perdure import outputs
 
         outputs.check_json(json_file)
-        named = ((word, asked.get(OPTIONS[word].name)) for word in outputs.NAMES if word in OPTIONS)
-        files = ((word, file) for word, file in named if file is not None)
-        outputs.check_apart([*files, ("--json", json_file)])
+        read_too = [
+            (word, asked[OPTIONS[word].name])
+            for word in outputs.READ
+            if word in OPTIONS and OPTIONS[word].name in asked
+        ]
+        outputs.check_apart([*read_too, ("--json", json_file)])
     request = {
         **requests.machine(**asked),
         "program": program,

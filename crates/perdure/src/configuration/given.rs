@@ -3,15 +3,14 @@
 //!
 //! Always true here: no file is read without a bound, and a refusal is not endless, whatever was given.
 
-use std::fs::File;
-use std::io::Read;
+use std::io::ErrorKind;
+use std::path::Path;
 
 use toml::Value;
 
 use crate::error::Error;
+use crate::given_files;
 
-/// Of a machine file; the presets have a twentieth of it.
-const MOST_BYTES: u64 = 1 << 20;
 /// Of a text in a refusal.
 const SHOWN_CHARACTERS: usize = 200;
 
@@ -27,25 +26,16 @@ pub fn shown(text: &str) -> String {
     format!("{begin}…{end} ({count} characters)")
 }
 
-/// The text of a machine file.
+/// The text of a machine file; the presets have a twentieth of what it may have.
 pub fn read(machine: &str) -> Result<String, Error> {
     let what = format!("machine file {}", shown(machine));
-    let host = |source| Error::Host {
-        what: what.clone(),
-        source,
-    };
-    let mut bytes = Vec::new();
-    let file = File::open(machine).map_err(host)?;
-    let count = file
-        .take(MOST_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(host)?;
-    if count as u64 > MOST_BYTES {
-        let most = MOST_BYTES >> 20;
-        return Err(Error::Configuration(format!(
-            "{what}: it is longer than {most} MiB"
-        )));
-    }
+    let bytes = given_files::text(Path::new(machine)).map_err(|source| match source.kind() {
+        ErrorKind::FileTooLarge => Error::Configuration(format!("{what}: {source}")),
+        _ => Error::Host {
+            what: what.clone(),
+            source,
+        },
+    })?;
     String::from_utf8(bytes)
         .map_err(|_| Error::Configuration(format!("{what}: it is not UTF-8 text")))
 }
