@@ -16,7 +16,7 @@ from typing import Any
 
 import typer
 
-from perdure import PerdureError, api, experiments, plain, values
+from perdure import PerdureError, api, experiments, plain, requests, values
 from perdure.commands import OPTIONS
 
 Offer = tuple[str, str]
@@ -117,12 +117,12 @@ def keys(context: typer.Context, incomplete: str) -> Iterator[Offer]:
         del given["design"]
     with suppress(PerdureError):
         for key, one in api.Machine(**given).configuration().raw["values"].items():
-            if not key.startswith(incomplete.partition("=")[0]):
+            if key in requests.NO_KEYS or not key.startswith(incomplete.partition("=")[0]):
                 continue
             meaning = one["meaning"] or one["unit"]
             yield f"{key}=", meaning
             # A second word keeps a shell from putting a space behind the first one.
-            yield f"{key}={_spelled(one['value'])}", meaning
+            yield f"{key}={requests.spelled(one['value'])}", meaning
 
 
 def bugs(context: typer.Context, incomplete: str) -> Iterator[Offer]:
@@ -172,7 +172,3 @@ def _last_of(incomplete: str, known: list[Offer]) -> Iterator[Offer]:
     """The same for the last word of a list with commas."""
     before, comma, last = incomplete.rpartition(",")
     yield from ((before + comma + name, help_) for name, help_ in _starting(known, last))
-
-
-def _spelled(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -7,6 +7,7 @@ kind has the rows' own fields, and nothing that they do not say.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from typing import Any
 from rich.console import RenderableType
 from rich.markup import escape
 
-from perdure import api, experiments, workloads
+from perdure import PerdureError, api, experiments, workloads
+from perdure.requests import NO_KEYS, spelled
 from perdure.tables import number, table
 
 Row = dict[str, Any]
@@ -84,9 +86,19 @@ def _bugs() -> list[Row]:
 
 
 def _keys() -> list[Row]:
-    """The keys that the first preset has: those of every machine and of its own design."""
-    values = api.Machine().configuration().raw["values"]
-    return [{"key": key, **one} for key, one in values.items()]
+    """The first preset's keys, and each design's as the first preset that takes it has them."""
+    values = dict(api.Machine().configuration().raw["values"])
+    known = api.catalogue()
+    for design in known.designs:
+        for machine in known.machines:
+            with suppress(PerdureError):
+                has = api.Machine(machine=machine.name, design=design.name).configuration()
+                own = f"{design.name}."
+                values |= {
+                    key: one for key, one in has.raw["values"].items() if key.startswith(own)
+                }
+                break
+    return [{"key": key, **values[key]} for key in sorted(values) if key not in NO_KEYS]
 
 
 KINDS = {
@@ -140,7 +152,7 @@ KINDS = {
         "keys of the configuration, for --set, as the machine picl has them",
         _keys,
         ("key", "value", "unit", "what it means"),
-        lambda row: (row["key"], str(row["value"]), row["unit"], row["meaning"]),
+        lambda row: (row["key"], spelled(row["value"]), row["unit"], row["meaning"]),
         ("what it means",),
         keys=3,
     ),

@@ -25,6 +25,8 @@ Schedule: TypeAlias = Literal[
 Engine: TypeAlias = Literal["fast", "compiled", "plain"]
 ENGINE: Engine = "compiled"
 """What runs harts unless another one is asked for."""
+NO_KEYS = frozenset({"design"})
+"""What the values of a configuration have beside keys of `--set`."""
 
 
 def words(command: Command) -> list[str]:
@@ -202,7 +204,12 @@ def assignments(values: Mapping[str, Value] | Sequence[str]) -> list[str]:
     """`key=value` texts, as a configuration file would spell the values."""
     if not isinstance(values, Mapping):
         return texts(values)
-    return [f"{key}={_spelled(value)}" for key, value in values.items()]
+    return [f"{key}={spelled(value)}" for key, value in values.items()]
+
+
+def spelled(value: object) -> str:
+    """A value as a configuration file and `--set` have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _host_path(text: str) -> pathlib.Path:
@@ -210,7 +217,3 @@ def _host_path(text: str) -> pathlib.Path:
     from pathlib import Path
 
     return Path(text)
-
-
-def _spelled(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -264,6 +264,41 @@ def test_lists(command, what):
     assert what in json.loads(out)
 
 
+def test_keys_are_those_of_every_design_as_a_machine_that_takes_it_has_them(
+    core, command, monkeypatch
+):
+    refused = {("picl", "nvoverlay"), ("picl", "spms"), ("nvoverlay", "spms")}
+
+    def configuration(request):
+        asked = json.loads(request)
+        machine, design = asked["machine"], asked["design"]
+        if (machine, design) in refused:
+            raise core.PerdureError("it needs another machine")
+        one = {"unit": "", "meaning": "", "source": "ours", "decides": ""}
+        keys = {
+            "design": design,
+            "nvm.banks": 8,
+            f"{design}.machine": machine,
+            f"{design}.narrow": False,
+        }
+        return json.dumps(
+            CONFIGURATION | {"values": {key: one | {"value": keys[key]} for key in keys}}
+        )
+
+    monkeypatch.setattr(core, "configuration", configuration)
+    designs = [one["name"] for one in CATALOGUE["designs"]]
+    _, out, _ = command("list", "keys", "--json", "-")
+    listed = {one["key"]: one["value"] for one in json.loads(out)["keys"]}
+    assert set(listed) == {"nvm.banks"} | {
+        f"{one}.{key}" for one in designs for key in ("machine", "narrow")
+    }
+    assert listed["frm.machine"] == "picl"
+    assert listed["nvoverlay.machine"] == "nvoverlay"
+    assert listed["spms.machine"] not in ("picl", "nvoverlay")
+    _, out, _ = command("list", "keys")
+    assert "false" in out and "False" not in out
+
+
 def test_standard_input_is_kept_in_a_file(core, command, monkeypatch):
     import io
     import sys
