@@ -25,7 +25,12 @@ Files = Annotated[
 ]
 CutsOption = Annotated[
     int | None,
-    typer.Option(min=0, metavar="N", help="Cuts of each test on each machine; 0: models alone."),
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Cuts of each test on each machine; 0: models alone.",
+        show_default="500",
+    ),
 ]
 
 
@@ -36,7 +41,10 @@ def _seed(text: str) -> int:
 
 
 SeedOption = Annotated[
-    int | None, typer.Option(parser=_seed, metavar="N", help="Seed of everything that is chosen.")
+    int | None,
+    typer.Option(
+        parser=_seed, metavar="N", help="Seed of everything that is chosen.", show_default="1"
+    ),
 ]
 
 

@@ -47,6 +47,10 @@ def test_help_says_defaults_choices_and_what_is_required(command):
     assert "[required]" in out
     _, out, _ = command("check", "-h")
     assert "--nested, --no-nested" in out and "[default: nested]" in out
+    _, out, _ = command("trace", "--help")
+    assert "Keep the guest's files." in out and "OUT/files" not in out
+    _, out, _ = command("litmus", "--help")
+    assert "[default: 500]" in out and "[default: 1]" in out
 
 
 def test_usage_has_arguments_by_their_names(command):

@@ -226,6 +226,7 @@ def hunt(
             "--machine",
             metavar="NAME",
             help="The preset to draw around.",
+            show_default="picl, or nvoverlay for nvoverlay",
             autocompletion=completion.machines,
         ),
     ] = None,

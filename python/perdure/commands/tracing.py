@@ -19,7 +19,6 @@ from perdure.options import (
     DEFAULT_ENGINE,
     DesignOption,
     EngineOption,
-    FilesOption,
     GuestWithPools,
     JsonOption,
     MachineOption,
@@ -153,7 +152,9 @@ def trace(
     measured: Measured,
     engine: EngineOption = DEFAULT_ENGINE,
     json_file: JsonOption = None,
-    files: FilesOption = None,
+    files: Annotated[
+        Path | None, typer.Option("--files", metavar="DIR", help="Keep the guest's files.")
+    ] = None,
     write_through: WriteThroughOption = None,
     watched: Watched,
 ) -> None:
