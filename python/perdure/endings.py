@@ -28,6 +28,9 @@ def ending(result: RunResult) -> Iterator[str]:
         yield f"  pc {fatal.pc}{place}{blamed}"
         if fatal.address is not None:
             yield f"  address {fatal.address}"
+    if result.region is not None and not result.region.complete:
+        retired = ", ".join(f"{one.instructions:,}" for one in result.region.programs)
+        yield f"a program was over before it had retired --measure: {retired} instructions measured"
     yield from result.remarks
     if result.unknown_system_calls:
         calls = ", ".join(

@@ -40,6 +40,16 @@ def test_what_was_refused_may_be_no_file(said):
     assert line.endswith("of the guest's: removed.json: No space left on device")
 
 
+def test_a_region_that_ended_too_early_is_told(said):
+    region = {"cycles": 9, "instructions": 1007, "statistics": {}, "whole_phase": False}
+    shares = [{"cycles": 5, "instructions": 7}, {"cycles": 9, "instructions": 1000}]
+    assert said(region=region | {"programs": shares, "complete": True}) == []
+    (line,) = said(region=region | {"programs": shares, "complete": False})
+    assert line == (
+        "a program was over before it had retired --measure: 7, 1,000 instructions measured"
+    )
+
+
 @pytest.mark.parametrize(("exit_code", "refused", "status"), [
     *((0, None, 0), (7, None, 7), (None, None, 0)),
     *((0, WHY, statuses.REFUSED), (7, WHY, 7), (None, WHY, statuses.REFUSED)),
