@@ -14,8 +14,8 @@ SAYS = (
 )
 OPTIONS = {
     "--version": "Print the version, and the timing version.",
-    "--install-completion": "Install completion for this shell, or for one that is named: zsh.",
-    "--show-completion": "Print completion for this shell, or for one that is named: zsh.",
+    "--install-completion": "Install completion for this shell, or for another: bash, zsh, fish.",
+    "--show-completion": "Print completion for this shell, or for another: bash, zsh, fish.",
     "--help, -h": "Show this message and exit.",
 }
 """Those of the whole command, with what its help says of each."""
