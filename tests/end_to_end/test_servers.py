@@ -7,6 +7,7 @@ file is skipped and says why. Campaigns of hundreds of cuts are `long`: `make te
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import ENVIRONMENT, TIMEOUT_SECONDS, RunGuest, alone
+from conftest import ENVIRONMENT, REPOSITORY, TIMEOUT_SECONDS, RunGuest, alone, debian
 
 from perdure import Machine
 
@@ -293,6 +294,20 @@ def make_compiled(root: Path, folder: Path) -> None:
         timeout=TIMEOUT_SECONDS,
         check=True,
     )
+
+
+def test_the_page_names_what_its_example_needs(run_guest: RunGuest, tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs/servers.md").read_text()
+    made, ran = r"--packages (\S+)\n\$ cat >session\n", r"\$ perdure run .*? -- sh session\n"
+    found = re.search(f"{made}(.*?\n){ran}(.*?)\\$ perdure cut", page, re.DOTALL)
+    assert found is not None
+    packages, script, expected = found.groups()
+    # A sysroot with nothing else: what others ask for would hide what the page forgets.
+    root = debian(packages.split(","), f"-{packages}")
+    (tmp_path / "session").write_text(script)
+    machine = Machine(harts=2, sysroot=root)
+    done = run_guest(machine, ["sh", "session"], tmp_path, stop_after=1_000_000_000)
+    assert (done.result.exit_code, done.stdout.decode()) == (0, expected)
 
 
 @pytest.fixture(scope="session")
