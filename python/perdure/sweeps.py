@@ -136,7 +136,7 @@ def sweep(
     folder = _folder(Path(out))
     commands = requests.several(program, programs)
     designs = requests.texts(designs, ",")
-    _refuse_nothing(designs, commands)
+    _refuse(designs, commands, _region_refused(warm_up, measure, measure_threads))
     axes = _axes(set or {})
     runnable = tuple(_program(words, sysroot) for words in commands)
     template = point.Point(
@@ -213,13 +213,24 @@ def _folder(out: Path) -> Path:
     return out
 
 
-def _refuse_nothing(designs: Sequence[str], commands: Sequence[Sequence[str]]) -> None:
+def _refuse(designs: Sequence[str], commands: Sequence[Sequence[str]], region: str | None) -> None:
+    if region is not None:
+        raise PerdureError(region)
     if not designs:
         raise PerdureError("a sweep needs a design, as in --design ideal,picl")
     if not all(commands):
         raise PerdureError(
             "no program: write it after --, as in perdure sweep -- ./program argument"
         )
+
+
+def _region_refused(warm_up: int | None, measure: int | None, threads: bool) -> str | None:
+    """Why no point could have such a measured region, in the core's words."""
+    if warm_up is not None and threads:
+        return "--warm-up with --measure-threads: the second thread begins the region"
+    if warm_up is not None and measure is None:
+        return "--warm-up without --measure: say how many instructions to measure"
+    return None
 
 
 def _axes(given: Mapping[str, Values]) -> dict[str, list[str]]:

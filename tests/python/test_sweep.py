@@ -240,6 +240,8 @@ def test_a_scheduler_that_does_not_answer_is_a_message(simulator, program, tmp_p
         ({"programs": ["./another"]}, "both `program` and `programs` are given"),
         ({"sysroot": "/nowhere"}, "not a directory"),
         ({"mounts": ["/nowhere:/data"]}, "is no directory"),
+        ({"warm_up": 1000}, "without --measure"),
+        ({"warm_up": 1000, "measure_threads": True}, "with --measure-threads"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_runs(
