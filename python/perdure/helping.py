@@ -83,12 +83,11 @@ def of_all() -> Page:
 
 
 def _usage(command: Any, context: Any) -> str:
-    """The usage; arguments that have to be given, which typer has in braces, by their names."""
-
-    def name(found: re.Match[str]) -> str:
-        return found[1].upper() if found[1].islower() else found[1]
-
-    return re.sub(r"\{([^{}]+)\}", name, command.get_usage(context))
+    """The usage, as wide as a page is within its margins."""
+    formatter = context.make_formatter()
+    formatter.width -= 2
+    command.format_usage(context, formatter)
+    return str(formatter.getvalue()).rstrip()
 
 
 def _entry(parameter: Any) -> Entry:

@@ -6,7 +6,7 @@ Always true here: a command's module is loaded when the command is first asked f
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, cast
@@ -66,9 +66,17 @@ def _loaded() -> None:
 def _helped(command: Any) -> Any:
     """A command, or a group of them, with the help of `perdure.helping`."""
     command.format_help = lambda context, _formatter: _show_help(command, context)
+    for one in command.params:
+        if one.param_type_name == "argument":
+            one.get_usage_pieces = _without_braces(one.get_usage_pieces)
     for name in getattr(command, "commands", ()):
         _helped(command.commands[name])
     return command
+
+
+def _without_braces(pieces: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
+    """What a usage has of an argument; typer has one that has to be given in braces."""
+    return lambda context: [piece.strip("{}") for piece in pieces(context)]
 
 
 def _show_help(command: Any, context: Any) -> None:

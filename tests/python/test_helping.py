@@ -58,6 +58,20 @@ def test_usage_has_arguments_by_their_names(command):
     assert "Usage: perdure travel [OPTIONS] DIR COMMAND" in command("travel", "-h")[1]
 
 
+@pytest.mark.parametrize(("words", "usage", "missing"), [
+    (("replay",), "replay [OPTIONS] TOKEN", "'TOKEN'"),
+    (("reproduce",), "reproduce [OPTIONS] PAPER [FIGURE]...", "'PAPER'"),
+    (("sensitivity",), "sensitivity [OPTIONS] PRESET", "'PRESET'"),
+    (("travel", "x", "dump"), "travel DIR dump [OPTIONS] E FILE", "'E'"),
+])  # fmt: skip
+def test_a_refusal_names_arguments_as_the_help_does(command, words, usage, missing):
+    status, _, err = command(*words)
+    assert status == 2
+    assert f"Usage: perdure {usage}\n" in err
+    assert f"Missing argument {missing}." in err
+    assert "{" not in err
+
+
 def test_help_of_a_group_lists_its_commands_under_their_headings(command):
     _, out, _ = command("--help")
     assert out.index(" Run ") < out.index("│ run ") < out.index(" Cut the power ")

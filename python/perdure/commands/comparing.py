@@ -172,6 +172,7 @@ def reproduce(
     paper: Annotated[
         str,
         typer.Argument(
+            metavar="PAPER",
             help=f"The paper: {', '.join(experiments.papers())}.",
             autocompletion=completion.papers,
         ),
@@ -225,6 +226,7 @@ def sensitivity(
     preset: Annotated[
         str,
         typer.Argument(
+            metavar="PRESET",
             help=f"The machine: {', '.join(experiments.presets_varied())}.",
             autocompletion=completion.presets_varied,
         ),

@@ -70,7 +70,8 @@ def replay(
     token: Annotated[
         str,
         typer.Argument(
-            help="The token that a report printed for a cut or a bug, or its short name."
+            metavar="TOKEN",
+            help="The token that a report printed for a cut or a bug, or its short name.",
         ),
     ],
     check: CheckOption = None,
