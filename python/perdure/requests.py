@@ -176,7 +176,7 @@ def resumed(resume: str | None, generations: int | None, always: str | None) -> 
     """Which cuts a request resumes: what is asked for, or else `always`."""
     if resume == "none" and generations is not None:
         raise _core.PerdureError(
-            "`generations` is given, and `resume` is none: nothing goes on that could be cut again"
+            "`resume` is none beside `generations`: nothing goes on that could be cut again"
         )
     return resume or always
 

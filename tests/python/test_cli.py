@@ -221,8 +221,10 @@ def test_mutants_exits_1_for_a_missed_bug_or_a_false_alarm(core, command, missed
     assert command("mutants", "--design", "picl")[0] == 1
 
 
-def test_guests_are_given_to_the_mutants_of_the_saved_state_alone(core, command):
-    paths = {"guests": "programs/guests", "unnoticed": "unnoticed.txt"}
+def test_guests_are_given_to_the_mutants_of_the_saved_state_alone(core, command, tmp_path):
+    paths = {"guests": str(tmp_path / "guests"), "unnoticed": str(tmp_path / "unnoticed.txt")}
+    (tmp_path / "guests").mkdir()
+    (tmp_path / "unnoticed.txt").touch()
     options = [f"--{name}={path}" for name, path in paths.items()]
     assert command("mutants", *options)[0] == 0
     given = {request["design"] for _, request in core.requests if set(request) & set(paths)}
@@ -239,6 +241,8 @@ def test_guests_are_given_to_the_mutants_of_the_saved_state_alone(core, command)
         (["--only", "state", "--unnoticed", "list"], ["--unnoticed", "--guests"]),
         (["--only", "machine", "--guests", "folder"], ["--guests", "state", "machine"]),
         (["--design", "picl", "--guests", "folder", "--unnoticed", "list"], ["--guests", "picl"]),
+        (["--guests", "nowhere"], ["--guests nowhere", "no such folder"]),
+        (["--guests", ".", "--unnoticed", "nothing"], ["--unnoticed nothing", "no such file"]),
     ],
 )
 def test_guests_of_other_mutants_are_refused(core, command, given, words):

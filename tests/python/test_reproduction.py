@@ -12,7 +12,7 @@ import pytest
 from conftest import CATALOGUE, RUN, check_schema
 
 import perdure
-from perdure.experiments import declaration, execute, programs
+from perdure.experiments import cluster, declaration, execute, programs
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/experiments.md"
 COUNTERS = {
@@ -246,7 +246,7 @@ def test_one_subject_alone(reproduce, tmp_path):
     assert "Only b" in results["experiments"][0]["notes"][-1]
 
 
-def test_a_part_that_there_is_not_is_refused_before_anything_is_built(reproduce, monkeypatch):
+def test_what_there_is_not_is_refused_before_anything_is_built(reproduce, monkeypatch):
     def provide(*_asked, **_how):
         raise AssertionError("nothing may be built or fetched")
 
@@ -255,6 +255,9 @@ def test_a_part_that_there_is_not_is_refused_before_anything_is_built(reproduce,
         reproduce("fig9", subjects=["d"])
     with pytest.raises(perdure.PerdureError, match=r"no design nosuch: there are ideal, .*picl"):
         reproduce("fig9", designs=["nosuch"])
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1)
+    with pytest.raises(perdure.PerdureError, match="no Dask scheduler answers there"):
+        reproduce("fig9", scheduler="tcp://127.0.0.1:9")
 
 
 def test_one_text_stands_for_a_list_of_experiments(reproduce, tmp_path):

@@ -21,7 +21,7 @@ use crate::drawing::Drawing;
 use crate::error::{Error, parsed};
 use crate::hunt::{self, Hunt};
 use crate::losing;
-use crate::machine::{Engine, Machine, Pause, Workload};
+use crate::machine::{Engine, Machine, Pause, Workload, check_starts};
 use crate::mistakes;
 use crate::mounts::{mount, write_through};
 use crate::mutants::{self, Mutants};
@@ -29,9 +29,10 @@ use crate::observer::run_on;
 pub use crate::observer::{Observer, Unobserved};
 use crate::outside::Outside;
 use crate::pools;
-use crate::replication::primary::{self, Primary, Target};
+use crate::replication::primary::{self, Primary};
 use crate::replication::restore::machine_of;
 use crate::replication::server;
+use crate::replication::target::Target;
 use crate::report::run_result;
 use crate::request::{Prepared, Request};
 use crate::series::Series;
@@ -394,9 +395,10 @@ pub fn hunt(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     Ok(hunt::run(&hunt, observer)?.to_string())
 }
 
-/// The effective configuration.
+/// The effective configuration, of which a machine can be made.
 pub fn configuration(request: &str) -> Result<String, Error> {
     let configuration = Request::parse(request)?.configuration()?;
+    check_starts(&configuration)?;
     let described = configuration.describe().into_iter();
     let values: Map<String, Value> = described
         .map(|(key, value, explained)| {

@@ -79,7 +79,7 @@ impl Epoch {
         };
         let mut steps: Vec<(u64, u64)> = Vec::new();
         for text in self.schedule.split(',').filter(|text| !text.is_empty()) {
-            let number = |text: &str| text.trim().replace('_', "").parse::<u64>().ok();
+            let number = |text: &str| u64::try_from(parse_override(text.trim()).as_integer()?).ok();
             let step = text
                 .split_once(':')
                 .and_then(|(at, stores)| Some((number(at)?, number(stores)?)))

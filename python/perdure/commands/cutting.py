@@ -285,6 +285,11 @@ def _refuse_guests(guests: Path | None, unnoticed: Path | None, design: str | No
         raise PerdureError(
             f"--guests is for {api.STATE_MUTANTS}, what restoring may lose, and not for {design}"
         )
+    # Known now, and not behind the bugs of all designs.
+    if guests is not None and not guests.is_dir():
+        raise PerdureError(f"--guests {guests}: there is no such folder")
+    if unnoticed is not None and not unnoticed.is_file():
+        raise PerdureError(f"--unnoticed {unnoticed}: there is no such file")
 
 
 def _refuse_cut(write_through: list[str] | None, at: int | None, cuts: int | None) -> None:

@@ -288,6 +288,13 @@ def open_client(scheduler: str | None, workers: int) -> Iterator[Client]:
         yield client
 
 
+def check(scheduler: str | None) -> None:
+    """Refuses a cluster that does not answer, or is none of Perdure's, before other work is done."""
+    if scheduler is not None:
+        with open_client(scheduler, 1):
+            pass
+
+
 def _check_workers(client: Client) -> None:
     """Refuses a cluster whose workers have another Perdure, or none."""
     try:

@@ -126,6 +126,7 @@ def reproduce(
     outputs.check_folder(out, files=KEPT)
     for folder in ("points", "configurations", "figures"):
         outputs.check_folder(out / folder)
+    cluster.check(scheduler)
     work = _planned(paper, figures, scale, only, out, sysroot, say)
     for line in _announcement(work):
         say(line)

@@ -246,7 +246,7 @@ fn given(
 }
 
 impl Asked {
-    fn check_numbers(&self) -> Result<(), Error> {
+    fn check_given(&self) -> Result<(), Error> {
         for (name, value) in [
             ("--states", self.states),
             ("--states-of-a-point", self.states_of_a_point),
@@ -257,6 +257,17 @@ impl Asked {
             if value == Some(0) {
                 return refused(format!("{name} 0: must be at least 1"));
             }
+        }
+        if let Some(pools) = self
+            .request
+            .pmem
+            .as_deref()
+            .filter(|folder| !folder.is_dir())
+        {
+            return refused(format!(
+                "check: --pmem {}: there is no such folder; it has the pools that the program begins with",
+                pools.display()
+            ));
         }
         if self.model == Model::Machine && (self.keep.is_some() || self.memory.is_some()) {
             return refused(
@@ -278,7 +289,7 @@ impl Asked {
     }
 
     fn prepare(&self) -> Result<Prepared, Error> {
-        self.check_numbers()?;
+        self.check_given()?;
         let request = Request {
             restart: true,
             ..self.request.clone()

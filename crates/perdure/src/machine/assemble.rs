@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use perdure_designs::bytes::Sealed;
 use perdure_designs::layout::Layout;
-use perdure_designs::{Epochs, Facts};
+use perdure_designs::{AnyDesign, Epochs, Facts};
 use perdure_hardware::arena::{Arena, PAGE_BYTES};
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::physical_map::{self, PhysicalMap, RegionKind};
@@ -132,8 +132,7 @@ impl<S: Source> Machine<S> {
     ) -> Result<Self, Error> {
         memory.take_digest();
         let map = configuration.specification.physical_map();
-        let layout = layout_of(&configuration.specification);
-        let pools = super::pools::of(configuration, workload, &map, &layout)?;
+        let pools = super::pools::of(configuration, workload)?;
         let pools = pools.map_or(0..0, |pools| pools.addresses);
         let main = &map.main().addresses;
         let pages: Vec<u64> = (memory.written_pages())
@@ -158,7 +157,7 @@ impl<S: Source> Machine<S> {
         let layout = layout_of(&specification);
         let map = specification.physical_map();
         let mut hardware = hardware_of(specification, &layout, arena);
-        let pools = super::pools::of(configuration, workload, &map, &layout)?;
+        let pools = super::pools::of(configuration, workload)?;
         let ends = pools.iter().map(|pools| pools.addresses.start);
         let end = ends.fold(layout.frames.end, u64::min);
         let kernel_configuration = perdure_linux::Configuration {
@@ -225,16 +224,13 @@ impl<S: Source> Machine<S> {
         engine: S::Choice,
         bug: Option<&'static str>,
     ) -> Result<Self, Error> {
-        let parameters = configuration.parameters()?;
-        let start_design = configuration.design.start;
-        let design = start_design(&parameters, &parts.layout, &mut parts.hardware, epoch, bug)
-            .map_err(|problem| Error::Configuration(problem.to_string()))?;
-        let memory = &parts.hardware.memory;
-        if memory.keeps_caches() && !memory.device_recoveries().is_empty() {
-            return Err(Error::Configuration(
-                "persistence.domain = \"eadr\": what the caches drain would lie below what a module's device does when it recovers; take adr or media".into(),
-            ));
-        }
+        let design = started(
+            configuration,
+            &parts.layout,
+            &mut parts.hardware,
+            epoch,
+            bug,
+        )?;
         // Recovered harts have a past, and the machine's time goes on from the longest one.
         let start = parts.start;
         for (core, context) in parts.hardware.cores.iter_mut().zip(&parts.contexts) {
@@ -298,6 +294,41 @@ impl<S: Source> Machine<S> {
         self.mistake = mistake.filter(|mistake| !mistake.strikes_only_resumed());
         self.hardware.plant(mistake.and_then(Mistake::of_persists));
     }
+}
+
+/// Whether there can be a machine that is configured so: what its design says when it starts.
+///
+/// # Errors
+/// What the design, or the epochs, cannot be.
+pub fn check_starts(configuration: &Configuration) -> Result<(), Error> {
+    let specification = configuration.specification.clone();
+    let arena = reserve(specification.physical_map().bytes())?;
+    let layout = layout_of(&specification);
+    let mut hardware = hardware_of(specification, &layout, arena);
+    started(configuration, &layout, &mut hardware, 0, None)?;
+    lengths_of(configuration, Burst::default())?;
+    Ok(())
+}
+
+/// The design, started on that hardware.
+fn started(
+    configuration: &Configuration,
+    layout: &Layout,
+    hardware: &mut Hardware,
+    epoch: u64,
+    bug: Option<&'static str>,
+) -> Result<Box<dyn AnyDesign>, Error> {
+    let parameters = configuration.parameters()?;
+    let start = configuration.design.start;
+    let design = start(&parameters, layout, hardware, epoch, bug)
+        .map_err(|problem| Error::Configuration(problem.to_string()))?;
+    let memory = &hardware.memory;
+    if memory.keeps_caches() && !memory.device_recoveries().is_empty() {
+        return Err(Error::Configuration(
+            "persistence.domain = \"eadr\": what the caches drain would lie below what a module's device does when it recovers; take adr or media".into(),
+        ));
+    }
+    Ok(design)
 }
 
 /// Makes the first instruction durable, as epoch 0; what is there then of kernel and contexts.

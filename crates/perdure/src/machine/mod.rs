@@ -43,10 +43,11 @@ mod resume;
 mod run;
 
 pub use crate::source::Engine;
-pub use assemble::{Past, Workload};
+pub use assemble::{Past, Workload, check_starts};
 pub(crate) use epochs::SAVES_CONTEXTS;
 pub use kept::{EpochEnd, Noted};
 pub(crate) use part::Next;
+pub(crate) use pools::addresses as pool_addresses;
 pub use power::Recovery;
 pub use resume::{Image, Resumption};
 

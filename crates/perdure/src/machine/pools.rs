@@ -13,30 +13,32 @@ use perdure_hardware::physical_map::PhysicalMap;
 use perdure_linux::{PAGE_BYTES, Pools};
 
 use super::Workload;
+use super::assemble::layout_of;
 use crate::configuration::Configuration;
 use crate::error::Error;
 use crate::mistakes::Mistake;
 
 /// The pools of a machine that is to run a workload.
-pub fn of(
-    configuration: &Configuration,
-    workload: &Workload,
-    map: &PhysicalMap,
-    layout: &Layout,
-) -> Result<Option<Pools>, Error> {
+pub fn of(configuration: &Configuration, workload: &Workload) -> Result<Option<Pools>, Error> {
     let Some(source) = &workload.pools else {
         return Ok(None);
     };
     Ok(Some(Pools {
-        addresses: if configuration.design.recovery.resumes() {
-            within(configuration.design, workload, layout)?
-        } else {
-            beside(configuration, map)?
-        },
+        addresses: addresses(configuration, workload.begins_anew)?,
         source: Arc::clone(source),
         faults_commit: false,
         mistake: workload.mistake.and_then(Mistake::of_pools),
     }))
+}
+
+/// Where pools lie, if the machine may have any.
+pub fn addresses(configuration: &Configuration, begins_anew: bool) -> Result<Range<u64>, Error> {
+    if configuration.design.recovery.resumes() {
+        let layout = layout_of(&configuration.specification);
+        within(configuration.design, begins_anew, &layout)
+    } else {
+        beside(configuration, &configuration.specification.physical_map())
+    }
 }
 
 /// Pools in memory beside that in which programs live.
@@ -51,8 +53,8 @@ fn beside(configuration: &Configuration, map: &PhysicalMap) -> Result<Range<u64>
 }
 
 /// The last quarter of the memory in which programs live.
-fn within(design: &Facts, workload: &Workload, layout: &Layout) -> Result<Range<u64>, Error> {
-    if !workload.begins_anew {
+fn within(design: &Facts, begins_anew: bool, layout: &Layout) -> Result<Range<u64>, Error> {
+    if !begins_anew {
         return Err(Error::Request(format!(
             "--pmem: {} brings programs back as they were, and keeps no pools beside them; cut with --restart, or take a design after which programs start anew, like ideal",
             design.name

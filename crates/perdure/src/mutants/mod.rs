@@ -294,6 +294,11 @@ pub fn run(asked: &Mutants, observer: &dyn Observer) -> Result<Value, Error> {
         return groups::run(design, asked.jobs, observer);
     }
     let (bugs, trials) = Trials::of(design)?;
+    if bugs.is_empty() {
+        return Err(Error::Request(format!(
+            "{design} has no planted bugs, for it promises nothing"
+        )));
+    }
     let jobs = asked.jobs.unwrap_or(1);
     let tally = Tally::of(bugs.len() + 1, "bugs", observer);
     let caught = parallel::map(jobs, bugs, |bug| {

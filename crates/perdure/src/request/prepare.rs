@@ -19,7 +19,7 @@ use super::Request;
 use crate::check::{self, Check};
 use crate::configuration::{Configuration, LEAST_EPOCH_STORES};
 use crate::error::Error;
-use crate::machine::{Engine, Machine, Workload};
+use crate::machine::{Engine, Machine, Workload, pool_addresses};
 use crate::mistakes::{self, Blind};
 use crate::mounts::{mount, write_through};
 use crate::pools::{self, Folder};
@@ -344,6 +344,10 @@ impl Request {
         };
         let (programs, then) = self.programs(&mut given)?;
         let (folder, specification) = (self.pmem.as_deref(), &configuration.specification);
+        if folder.is_some() {
+            // Before the folder is made where there is none.
+            pool_addresses(&configuration, self.restart)?;
+        }
         let taken = folder
             .filter(|_| gives_back)
             .map(Folder::take)

@@ -44,7 +44,7 @@ use manifest::Manifest;
 use place::SymbolTables;
 
 /// What helps against damage.
-const WHAT_TO_DO: &str = "copy the store again, or run the program again with --snapshots";
+const WHAT_TO_DO: &str = "copy it again, or make it anew (run --snapshots, replicate --to)";
 
 /// Kernel states that are kept at hand.
 const KERNELS_AT_HAND: usize = 8;
@@ -332,7 +332,7 @@ impl Snapshots {
         let mut bytes = Vec::with_capacity(length);
         let mut at = address;
         let end = address.saturating_add(length as u64);
-        while at < end {
+        while bytes.len() < length {
             let line = self.store.read(line_of(at), epoch)?;
             let from = (at % line_bytes) as usize;
             let stop = end.min((at / line_bytes + 1) * line_bytes);

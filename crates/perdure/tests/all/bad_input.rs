@@ -2,6 +2,7 @@
 
 use crate::common::{request, with};
 use perdure::api::{self, Unobserved};
+use perdure::crash_check;
 use serde_json::{Value, json};
 
 fn refusal(request: &Value) -> String {
@@ -24,6 +25,10 @@ fn requests_are_checked_key_by_key() {
         (
             json!({"set": ["epoch.instructions=5"]}),
             "epoch.instructions",
+        ),
+        (
+            json!({"set": ["epoch.schedule=1e6:1000,5e5:2000"]}),
+            "'5e5:2000' should be INSTRUCTIONS:STORES, with growing",
         ),
         (json!({"harts": 0}), "harts"),
         (json!({"harts": 1000}), "harts"),
@@ -48,6 +53,43 @@ fn requests_are_checked_key_by_key() {
         let message = refusal(&with(base.clone(), more.clone()));
         assert!(message.contains(word), "{more}: {message}");
         assert!(!message.contains("panicked"), "{message}");
+    }
+}
+
+/// What only the design can say is said where nothing runs, too.
+#[test]
+fn a_configuration_is_one_that_a_machine_can_have() {
+    for (design, machine, set, words) in [
+        ("picl", "picl", "picl.acs_gap=20", "must be at most 13"),
+        (
+            "journaling",
+            "picl",
+            "journaling.table_ways=7",
+            "journaling.table_ways",
+        ),
+        (
+            "nvoverlay",
+            "nvoverlay",
+            "nvoverlay.omcs=3",
+            "nvoverlay.omcs",
+        ),
+        ("thynvm", "picl", "thynvm.table_ways=5", "thynvm.table_ways"),
+        (
+            "nearpm",
+            "nearpm",
+            "persistence.domain=eadr",
+            "has its queues in the persistence domain",
+        ),
+    ] {
+        let asked = with(
+            request(design, "@exerciser:1000:64:500"),
+            json!({"machine": machine, "set": [set]}),
+        );
+        let message = api::configuration(&asked.to_string()).unwrap_err();
+        assert!(message.to_string().contains(words), "{set}: {message}");
+        let mut without = asked.clone();
+        without["set"] = json!([]);
+        api::configuration(&without.to_string()).unwrap();
     }
 }
 
@@ -196,6 +238,22 @@ fn pools_that_no_memory_could_hold_are_refused() {
         message.contains("the pools have more than 67108864 bytes"),
         "{message}"
     );
+}
+
+/// Who names a folder by mistake finds none made, and no check of pools that are not there.
+#[test]
+fn a_refused_request_makes_no_folder_of_pools() {
+    let name = format!("perdure-no-pools-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    let pools = json!({"pmem": folder});
+    let asked = with(request("picl", "@exerciser:1000:64:500"), pools.clone());
+    assert!(refusal(&asked).contains("picl brings programs back as they were"));
+    let pools = with(pools, json!({"machine": "x86-pm", "set": []}));
+    let checked = with(request("ideal", "@pools:40:1"), pools);
+    let checked = json!({"request": checked, "model": "px86", "nested": false});
+    let message = crash_check::check(&checked.to_string(), &Unobserved).unwrap_err();
+    assert!(message.to_string().contains("no such folder"), "{message}");
+    assert!(!folder.exists());
 }
 
 #[test]

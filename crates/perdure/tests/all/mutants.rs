@@ -28,3 +28,10 @@ fn a_bug_is_caught_again_where_it_was_caught_before() {
         assert_eq!(fewer, rare, "{then} {now}");
     }
 }
+
+#[test]
+fn what_promises_nothing_has_no_bugs_to_catch() {
+    let asked = json!({"design": "ideal"}).to_string();
+    let refusal = api::mutants(&asked, &Unobserved).unwrap_err().to_string();
+    assert!(refusal.contains("ideal has no planted bugs"), "{refusal}");
+}

@@ -344,6 +344,10 @@ fn refusals_say_what_is_wrong_and_what_there_is() {
             ["is not in memory", "ends at"],
         ),
         (
+            read("p:0xffffffffffffffff", json!({})),
+            ["is not in memory", "ends at"],
+        ),
+        (
             read("0xfffffffffffffff8", json!({"type": "hex[64]"})),
             ["0xfffffffffffffff8", "not mapped"],
         ),
@@ -353,6 +357,10 @@ fn refusals_say_what_is_wrong_and_what_there_is() {
             assert!(message.contains(word), "{word}: {message}");
         }
     }
+    what_is_no_store_is_refused(&directory);
+}
+
+fn what_is_no_store_is_refused(directory: &Directory) {
     let opened = |path: &Path| Snapshots::open(path).err().unwrap().to_string();
     assert!(opened(Path::new("/nowhere/store")).contains("/nowhere/store"));
     assert!(opened(&std::env::temp_dir()).contains("no snapshot store"));
