@@ -319,6 +319,14 @@ impl Hardware {
             .install(address, &mut core.l1d, slot, writable);
     }
 
+    /// True if nobody has to hear of a blocking access that the lookaside could answer: then it is made like
+    /// any other that hits. (A reserve of energy looks at what waits whenever a store comes by.)
+    #[inline(always)]
+    pub fn lets_atomics_hit(&self) -> bool {
+        let memory = &self.memory;
+        self.loads_heard.is_empty() && memory.contract.is_none() && !memory.keeps_caches()
+    }
+
     /// Ownership of a line in the hart's L1D.
     fn own<P: Policy + ?Sized>(
         &mut self,

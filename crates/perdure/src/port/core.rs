@@ -4,6 +4,7 @@
 use perdure_hardware::core_timing::AccessKind;
 use perdure_hardware::hierarchy::Core;
 use perdure_hardware::line::{LINE_BYTES, LineNumber, line_of};
+use perdure_hardware::lookaside::entry_offset;
 use perdure_hardware::mistaken::PersistMistake;
 use perdure_hardware::persist::Fence;
 use perdure_hardware::time::Cycles;
@@ -159,7 +160,12 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
             Some(_) => Access::Store,
             None => Access::Load,
         };
-        let place = self.translate(address, access)?;
+        // What hits is mapped.
+        let place = if self.hits(address, access) {
+            None
+        } else {
+            Some(self.translate(address, access)?)
+        };
         let made = self.made_at(retired);
         let waits = !(self.hardware).is_mistaken(PersistMistake::AtomicsForNothing);
         let fence = if waits {
@@ -177,6 +183,17 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         if let Some(window) = self.window() {
             window.wait_until(now);
         }
+        // What the fence sent may have taken the line.
+        if place.is_none() && self.hits(address, access) {
+            let line = self.make_hit(address, stored);
+            (self.hardware).accessed(self.hart, AccessKind::Atomic, now, now);
+            self.refresh_limit();
+            return Ok(line);
+        }
+        let place = match place {
+            Some(place) => place,
+            None => self.translate(address, access)?,
+        };
         let ready = match stored {
             Some(stored) if place.1.memory_type != MemoryType::WriteBack => {
                 self.update_otherwise(address, place, stored, now)?
@@ -186,6 +203,36 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         (self.hardware).accessed(self.hart, AccessKind::Atomic, now, ready);
         self.refresh_limit();
         Ok(line_of(place.0))
+    }
+
+    /// Whether a blocking access to an aligned value hits the lookaside, and nobody has to hear of that.
+    #[inline(always)]
+    fn hits(&self, address: u64, access: Access) -> bool {
+        if !SHORTCUTS || WINDOW {
+            return false;
+        }
+        // SAFETY: as in `load_hit`.
+        let entry = unsafe { &*self.entries.byte_add(entry_offset(address)) };
+        let tag = match access {
+            Access::Store => entry.write_tag,
+            Access::Load | Access::Fetch => entry.read_tag,
+        };
+        tag == address & !OFFSET_MASK && self.hardware.lets_atomics_hit()
+    }
+
+    /// Makes an access that hits. Returns its line.
+    #[inline(always)]
+    fn make_hit(&mut self, address: u64, stored: Option<Stored>) -> LineNumber {
+        let core = self.core();
+        let slot = core.lookaside.slot_hit(address);
+        core.accesses += 1;
+        *core.l1d.stamp_mut(slot) = core.accesses;
+        if let Some((length, change)) = stored {
+            core.stores += 1;
+            let offset = (address & OFFSET_MASK) as usize;
+            change(&mut core.l1d.data_mut(slot).0[offset..offset + length]);
+        }
+        core.l1d.word(slot).line()
     }
 
     /// Stops the source if nobody may see what the hart does next before it happens (`Core::waited`).
