@@ -323,8 +323,15 @@ impl Hardware {
     /// any other that hits. (A reserve of energy looks at what waits whenever a store comes by.)
     #[inline(always)]
     pub fn lets_atomics_hit(&self) -> bool {
-        let memory = &self.memory;
-        self.loads_heard.is_empty() && memory.contract.is_none() && !memory.keeps_caches()
+        self.loads_heard.is_empty() && !self.memory.keeps_caches()
+    }
+
+    /// Holds the design to the version that it says is its hart's, before a store.
+    #[inline(always)]
+    pub fn check_version<P: Policy + ?Sized>(&mut self, policy: &P, hart: usize) {
+        if let Some(contract) = &mut self.memory.contract {
+            contract.version(hart, policy.current_version(hart), self.generation);
+        }
     }
 
     /// Ownership of a line in the hart's L1D.
@@ -361,9 +368,7 @@ impl Hardware {
         let line = word.line();
         let group = self.cores[hart].group;
         let current = policy.current_version(hart);
-        if let Some(contract) = &mut self.memory.contract {
-            contract.version(hart, current, self.generation);
-        }
+        self.check_version(policy, hart);
         let crosses = word.version() != current;
         let told = crosses || policy.sees_every_store();
         if self.memory.trace.is_some() && (told || word.state() != State::Modified) {

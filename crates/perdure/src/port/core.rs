@@ -185,6 +185,9 @@ impl<const SHORTCUTS: bool, const WINDOW: bool> Port<'_, SHORTCUTS, WINDOW> {
         }
         // What the fence sent may have taken the line.
         if place.is_none() && self.hits(address, access) {
+            if stored.is_some() {
+                self.hardware.check_version(self.design, self.hart);
+            }
             let line = self.make_hit(address, stored);
             (self.hardware).accessed(self.hart, AccessKind::Atomic, now, now);
             self.refresh_limit();

@@ -115,12 +115,17 @@ impl Pool {
         let pages = self.extent_bytes / PAGE_BYTES;
         let first = self.extents * pages;
         self.extents += 1;
+        // Sets of many pages are made at once: one by one, an extent's take the host as long as a short run.
+        let mut more: [Vec<u32>; ORDERS] = Default::default();
         for page in first..first + pages {
             let used = self.used[page as usize];
             self.free_units += u64::from(used.count_zeros());
             if let Some(order) = longest_run(used) {
-                self.with_room[order].insert(page as u32);
+                more[order].push(page as u32);
             }
+        }
+        for (listed, more) in self.with_room.iter_mut().zip(more) {
+            listed.append(&mut more.into_iter().collect());
         }
         true
     }
