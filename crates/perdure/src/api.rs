@@ -29,10 +29,9 @@ use crate::observer::run_on;
 pub use crate::observer::{Observer, Unobserved};
 use crate::outside::Outside;
 use crate::pools;
-use crate::replication::primary::{self, Primary};
+use crate::replication::primary::{self, Primary, Target};
 use crate::replication::restore::machine_of;
 use crate::replication::server;
-use crate::replication::target::Target;
 use crate::report::run_result;
 use crate::request::{Prepared, Request};
 use crate::series::Series;
@@ -395,10 +394,14 @@ pub fn hunt(request: &str, observer: &dyn Observer) -> Result<String, Error> {
     Ok(hunt::run(&hunt, observer)?.to_string())
 }
 
-/// The effective configuration, of which a machine can be made.
+/// The effective configuration. With values of the user's it is one of which a machine can be made; a preset
+/// is shown beside any design, whether that runs on it or not.
 pub fn configuration(request: &str) -> Result<String, Error> {
-    let configuration = Request::parse(request)?.configuration()?;
-    check_starts(&configuration)?;
+    let request = Request::parse(request)?;
+    let configuration = request.configuration()?;
+    if !request.set.is_empty() {
+        check_starts(&configuration)?;
+    }
     let described = configuration.describe().into_iter();
     let values: Map<String, Value> = described
         .map(|(key, value, explained)| {

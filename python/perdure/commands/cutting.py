@@ -288,7 +288,7 @@ def _refuse_guests(guests: Path | None, unnoticed: Path | None, design: str | No
     # Known now, and not behind the bugs of all designs.
     if guests is not None and not guests.is_dir():
         raise PerdureError(f"--guests {guests}: there is no such folder")
-    if unnoticed is not None and not unnoticed.is_file():
+    if unnoticed is not None and not unnoticed.exists():
         raise PerdureError(f"--unnoticed {unnoticed}: there is no such file")
 
 

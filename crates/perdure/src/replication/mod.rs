@@ -1,11 +1,11 @@
 //! Replication: the epochs that a machine has made durable, copied to somewhere else as it runs.
 //!
 //! Where to find what: `record.rs` is the format, the same in a replica's file and on the wire;
-//! `ledger.rs` says which records may follow which; `follower.rs` is a replica in memory, for judging
-//! power cuts; `log.rs` is a replica's file; `primary.rs` reads epochs out of the NVM (`nvm.rs`) and
-//! sends what the replica lacks to a `target.rs`; `wire.rs` is the protocol over TCP, `noise.rs` its
-//! encryption, and `server.rs` its other end; `restore.rs` makes a machine of an epoch that a replica
-//! holds.
+//! `ledger.rs` says which records may follow which; `follower.rs` is a replica in memory,
+//! for judging power cuts; `log.rs` is a replica's file; `primary.rs` reads
+//! epochs out of the NVM (`nvm.rs`) and sends what the replica lacks; `wire.rs` is the protocol over TCP,
+//! `noise.rs` its encryption, and `server.rs` its other end; `restore.rs` makes a machine of an epoch
+//! that a replica holds.
 //!
 //! The NVM itself is the queue: nothing is kept for a replica that lags or is away. When it is back, it
 //! says what it holds, and gets the rest from the snapshots that are there by then.
@@ -24,7 +24,6 @@ pub mod primary;
 pub mod record;
 pub mod restore;
 pub mod server;
-pub mod target;
 pub mod wire;
 
 use std::collections::BTreeSet;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use perdure_designs::bytes::checksum;
@@ -15,10 +15,10 @@ use perdure_hardware::line::{LINE_BYTES, Line, line_of};
 use perdure_linux::{HostView, KnownFacts, PAGE_BYTES};
 use serde_json::{Value, json};
 
-use super::log;
+use super::log::{self, Log};
 use super::nvm::Nvm;
 use super::record::{self, BATCH_BYTES, Kind, NO_EPOCH, Seal, Sum, VERSION_BYTES, VersionHead};
-use super::target::Target;
+use super::wire::{Remote, Secret};
 use super::{Destination, Failure, Holding, Identity};
 use crate::error::Error;
 use crate::machine::Machine;
@@ -28,6 +28,64 @@ use crate::snapshots::keep;
 
 /// Between attempts to reach a replica that is away: at first, and at most.
 const RETRY: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
+
+/// Where to copy to.
+#[derive(Clone)]
+pub enum Target {
+    /// A directory.
+    Directory(PathBuf),
+    /// A replica that listens.
+    Remote {
+        /// `HOST:PORT`.
+        address: String,
+        /// The shared secret.
+        secret: Secret,
+    },
+}
+
+impl Target {
+    /// From what a user wrote: `HOST:PORT`, else a directory.
+    pub fn parse(text: &str, secret_file: Option<&Path>) -> Result<Self, Error> {
+        let port = text.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+        if !text.contains('/') && matches!(port, Some(Ok(_))) {
+            let Some(file) = secret_file else {
+                return Err(Error::Request(format!(
+                    "--to {text}: needs --secret-file FILE, with the secret that the replica has"
+                )));
+            };
+            return Ok(Self::Remote {
+                address: text.to_owned(),
+                secret: Secret::read(file)?,
+            });
+        }
+        Ok(Self::Directory(text.into()))
+    }
+
+    fn connect(&self) -> Result<Box<dyn Destination + Send>, Failure> {
+        match self {
+            Self::Remote { address, secret } => Ok(Box::new(Remote::connect(address, secret)?)),
+            Self::Directory(directory) => {
+                let foreign = std::fs::read_dir(directory)
+                    .is_ok_and(|mut entries| entries.next().is_some())
+                    && !log::is_replica(directory);
+                if foreign {
+                    return Err(Failure::Refused(format!(
+                        "--to {}: the folder is not empty and no replica; name another one",
+                        directory.display()
+                    )));
+                }
+                Ok(Box::new(Log::open(directory)?))
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Directory(directory) => directory.display().to_string(),
+            Self::Remote { address, .. } => address.clone(),
+        }
+    }
+}
 
 /// Sends lines in records of about [`BATCH_BYTES`], and adds them up.
 struct Batch<'a> {

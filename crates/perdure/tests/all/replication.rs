@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use crate::common::{self, Directory, Server, request, with};
 use perdure::api::{self, Unobserved};
+use perdure::replication::Destination;
 use perdure::replication::log::{self, COMMITS, Log, START};
-use perdure::replication::primary::Primary;
+use perdure::replication::primary::{Primary, Target};
 use perdure::replication::record::{self, Kind};
-use perdure::replication::{Destination, target::Target};
 use perdure::request::Request;
 use perdure::snapshots::{Snapshots, keep};
 use perdure::{Engine, Machine, Pause};
