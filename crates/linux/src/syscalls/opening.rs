@@ -172,8 +172,7 @@ fn open_inode(call: &mut Call, inode: InodeId, flags: u32, place: &Place) -> Ans
                 return Err(Errno::ENOENT.into());
             }
             let about = (subject, place.task);
-            let text = call.kernel.report(*report, about, call.machine);
-            Some(text.into_bytes())
+            Some(call.kernel.report(*report, about, call.machine))
         }
         Node::Fixed(text) => Some(text.clone().into_bytes()),
         Node::NetReport(report) => Some(call.kernel.rare.sockets.report(*report).into_bytes()),

@@ -52,8 +52,24 @@ impl Resident {
 const TICK_NS: u64 = 10_000_000;
 
 impl Kernel {
-    /// The text of a report as it is now; of a live process, where it is about one.
+    /// A report as it is now; of a live process, where it is about one.
     pub(crate) fn report(
+        &self,
+        report: Report,
+        about: (ProcessId, Option<ThreadId>),
+        machine: &dyn Machine,
+    ) -> Vec<u8> {
+        let process = &self.processes[about.0];
+        match report {
+            // These are bytes, which need not be a text.
+            Report::CommandLine => process.command_line.clone(),
+            Report::Environment => process.environment.clone(),
+            Report::Auxiliary => process.auxiliary.clone(),
+            _ => self.report_text(report, about, machine).into_bytes(),
+        }
+    }
+
+    fn report_text(
         &self,
         report: Report,
         (about, thread): (ProcessId, Option<ThreadId>),
@@ -61,11 +77,9 @@ impl Kernel {
     ) -> String {
         let process = &self.processes[about];
         match report {
+            Report::CommandLine | Report::Environment | Report::Auxiliary => String::new(),
             Report::Maps => self.maps(process),
             Report::Status => self.status(process, thread),
-            Report::CommandLine => lossy(&process.command_line),
-            Report::Environment => lossy(&process.environment),
-            Report::Auxiliary => lossy(&process.auxiliary),
             Report::Stat => self.process_stat(process, thread, machine),
             Report::Statm => self.statm(process),
             Report::Name => format!("{}\n", self.name_of(process, thread)),
@@ -430,10 +444,6 @@ fn limits(process: &Process) -> String {
     }
     text
 }
-fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 /// All harts as `/sys` shows sets of them.
 fn hart_mask(harts: usize) -> String {
     mask_of(|hart| hart < harts, harts) + "\n"

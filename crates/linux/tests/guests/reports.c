@@ -57,7 +57,23 @@ static void mappings(void)
     wait(NULL);
 }
 
-int main(void)
+/* What of a process is bytes, and no text. */
+static int bytes_of_a_process(char **arguments)
+{
+    char **end = environ;
+    while (*end++) {
+    }
+    content("/proc/self/auxv");
+    FACT(memcmp(text, end, 64) == 0);
+    FACT(memcmp(text, end, 280) == 0);
+    content("/proc/self/cmdline");
+    FACT(memcmp(text, arguments[0], 12) == 0);
+    content("/proc/self/environ");
+    FACT(strcmp(text, "A=\xfe"));
+    return 0;
+}
+
+int main(int count, char **arguments)
 {
     static const char *const paths[] = {
         "/proc/self/mountinfo", "/proc/self/io", "/proc/self/cgroup", "/proc/self/oom_score_adj",
@@ -68,6 +84,8 @@ int main(void)
         "/sys/devices/system/cpu/cpu0/cache/index0/size", "/tmp/io", "/proc/io",
     };
     setvbuf(stdout, NULL, _IOLBF, 0);
+    if (count > 1)
+        return bytes_of_a_process(arguments);
     struct stat status;
     CALL(stat("/sys/devices/system/node", &status));
     FACT(S_ISDIR(status.st_mode));
@@ -86,5 +104,8 @@ int main(void)
     CALL(chdir("/proc/sys/fs"));
     FACT(strcmp(content("nr_open"), "4096\n"));
     mappings();
-    return 0;
+    fflush(stdout);
+    char *const again[] = {"reports", "\xff\xc3\xff", NULL}, *const environment[] = {"A=\xfe", NULL};
+    CALL(execve("/proc/self/exe", again, environment));
+    return 1;
 }
