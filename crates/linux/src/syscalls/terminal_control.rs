@@ -43,8 +43,9 @@ pub(crate) fn control(
         0x5401..=0x5408 | 0x802c_542a | 0x402c_542b..=0x402c_542d => {
             control_settings(call, (id, master), request, address)?;
         }
-        // TCSBRK, TCXONC, TIOCEXCL, TIOCNXCL, TIOCSETD, TCSBRKP.
-        0x5409 | 0x540a | 0x540c | 0x540d | 0x5423 | 0x5425 => {}
+        // TCSBRK, TIOCEXCL, TIOCNXCL, TIOCSETD, TCSBRKP; TCXONC.
+        0x5409 | 0x540c | 0x540d | 0x5423 | 0x5425 => {}
+        0x540a => control_flow(call, id, master, address)?,
         // TCFLSH.
         0x540b => {
             if address > 2 {
@@ -92,11 +93,7 @@ pub(crate) fn control(
         }
         // TIOCGWINSZ.
         0x5413 => {
-            let bytes: Vec<u8> = terminal
-                .window
-                .iter()
-                .flat_map(|n| n.to_le_bytes())
-                .collect();
+            let bytes = terminal.window.map(u16::to_le_bytes).concat();
             call.write(address, &bytes)?;
         }
         // TIOCSWINSZ.
@@ -201,6 +198,34 @@ fn control_settings(
             }
         }
         _ => return Err(Errno::ENOTTY.into()),
+    }
+    Ok(())
+}
+
+/// `TCXONC`: holds the slave's output back or lets it go on, or asks that of whoever holds the
+/// master by a character. The master's own output is never held back.
+fn control_flow(call: &mut Call, id: u32, master: bool, action: u64) -> Result<(), Stop> {
+    const TCOOFF: u64 = 0;
+    const TCIOFF: u64 = 2;
+    const TCION: u64 = 3;
+    // Of the special characters, VSTART; VSTOP is next.
+    const START: usize = Settings::BYTES - 19 + 8;
+    check_change(call, id, master)?;
+    if action > TCION {
+        return Err(Errno::EINVAL.into());
+    }
+    let terminal = call.kernel.open.terminals.get_mut(id).ok_or(Errno::EIO)?;
+    match action {
+        _ if master => {}
+        0 | 1 => terminal.held = action == TCOOFF,
+        _ => {
+            let stop = usize::from(action == TCIOFF);
+            let character = terminal.settings.to_bytes()[START + stop];
+            if character != 0 {
+                terminal.output.push_back(character);
+                terminal.activity += 1;
+            }
+        }
     }
     Ok(())
 }

@@ -80,6 +80,21 @@ int main(void)
     FACT(locks.c_lflag | locks.c_cc[VINTR]);
     CALL(ioctl(slave, TIOCSLCKTRMIOS, &locks));
 
+    /* Output that is held back, and asking the other end to hold its own. */
+    CALL(fcntl(slave, F_SETFL, O_RDWR | O_NONBLOCK));
+    CALL(ioctl(slave, TCXONC, TCOOFF));
+    CALL(write(slave, "x", 1));
+    CALL(ioctl(slave, TCXONC, TCOON));
+    CALL(write(slave, "y", 1));
+    CALL(ioctl(slave, TCXONC, TCIOFF));
+    CALL(ioctl(slave, TCXONC, TCION));
+    CALL(fcntl(slave, F_SETFL, O_RDWR));
+    char flow[4] = {0};
+    CALL(read(master, flow, 4));
+    FACT(flow[0] * 65536 + flow[1] * 256 + flow[2]);
+    CALL(ioctl(slave, TCXONC, 4));
+    CALL(ioctl(slave, TCXONC, -1));
+
     /* Nobody is told who did not ask; who asks is the owner, if there is no other. */
     int on = 1, off = 0;
     char byte[8];
