@@ -186,10 +186,17 @@ pub(crate) fn set_mempolicy(call: &mut Call) -> Answer {
 /// `mbind`.
 pub(crate) fn mbind(call: &mut Call) -> Answer {
     let [address, length, mode, mask, bits, flags] = call.arguments;
-    if address % 4096 != 0 || flags & !7 != 0 {
+    const MOVE_ALL: u64 = 4;
+    policy_at(call, mode, mask, bits)?;
+    if flags & !7 != 0 {
         return Err(Errno::EINVAL.into());
     }
-    policy_at(call, mode, mask, bits)?;
+    if flags & MOVE_ALL != 0 {
+        return Err(Errno::EPERM.into());
+    }
+    if address % 4096 != 0 {
+        return Err(Errno::EINVAL.into());
+    }
     let end = address.checked_add(length).ok_or(Errno::EINVAL)?;
     let range = address..end.next_multiple_of(4096);
     if !call.kernel.spaces[call.space].is_covered(&range) {

@@ -172,6 +172,9 @@ static void wishes(void)
     nodes = 2;
     CALL(syscall(SYS_set_mempolicy, 2, &nodes, 64));
     CALL(syscall(SYS_mbind, from, 8192, 0, NULL, 0, 0));
+    CALL(syscall(SYS_mbind, from, 8192, 0, NULL, 0, 4));
+    CALL(syscall(SYS_mbind, 1, 8192, 0, NULL, 0, 4));
+    CALL(syscall(SYS_mbind, from, 8192, 0, NULL, 0, 12));
     FACT(syscall(SYS_ioprio_get, 1, 0));
     CALL(syscall(SYS_ioprio_set, 1, 0, 3 << 13));
     FACT(syscall(SYS_ioprio_get, 1, 0));
