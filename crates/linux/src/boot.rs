@@ -11,7 +11,7 @@ use crate::errno::Errno;
 use crate::frames::Frames;
 use crate::kernel::{Kernel, Settings};
 use crate::limits::default_limits;
-use crate::load::{Launch, LoadError, name_of};
+use crate::load::{Launch, LoadError};
 use crate::machine::{Machine, PAGE_BYTES, ThreadId};
 use crate::outcome::ProgramReport;
 use crate::output::Output;
@@ -22,7 +22,7 @@ use crate::rare::Rare;
 use crate::room::Room;
 use crate::schedule::Scheduler;
 use crate::syscalls::execution::check_regular;
-use crate::thread::Thread;
+use crate::thread::{Thread, name_of};
 use crate::vfs::descriptor::{
     DESCRIPTORS_MAX, Descriptor, O_WRONLY, Object, OpenFile, OpenFiles, Table,
 };

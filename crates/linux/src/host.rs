@@ -21,6 +21,7 @@ use crate::configuration::{Mount, WORK_DIRECTORY};
 use crate::host_file::Content;
 use crate::release::Release;
 use crate::spool::Bytes;
+use crate::vfs::spelling::{bytes_of, text_of};
 
 /// Why a release could not be applied.
 #[derive(Debug, thiserror::Error)]
@@ -355,7 +356,8 @@ impl Folder {
                 }
             }
             Release::Link { target, .. } => remove(directory, name, false).and_then(|()| {
-                unix::symlinkat(target.as_str(), directory, name).map_err(io::Error::from)
+                unix::symlinkat(&*bytes_of(target), directory, &*bytes_of(name))
+                    .map_err(io::Error::from)
             }),
             Release::Directory { .. } => make_directory(directory, name),
             Release::Stream { .. } | Release::Removed { .. } => Ok(()),
@@ -374,17 +376,26 @@ fn enter(
     path: &str,
     make: bool,
 ) -> Result<Option<(OwnedFd, bool)>, HostError> {
-    let open = || unix::openat(from, part, DIRECTORY | OFlags::NOFOLLOW, Mode::empty());
+    let open = || {
+        unix::openat(
+            from,
+            &*bytes_of(part),
+            DIRECTORY | OFlags::NOFOLLOW,
+            Mode::empty(),
+        )
+    };
     let mut made = false;
     let opened = match open() {
         Err(Errno::NOENT) if !make => return Ok(None),
-        Err(Errno::NOENT) => match unix::mkdirat(from, part, Mode::from_raw_mode(0o777)) {
-            Err(error) if error != Errno::EXIST => Err(error),
-            result => {
-                made = result.is_ok();
-                open()
+        Err(Errno::NOENT) => {
+            match unix::mkdirat(from, &*bytes_of(part), Mode::from_raw_mode(0o777)) {
+                Err(error) if error != Errno::EXIST => Err(error),
+                result => {
+                    made = result.is_ok();
+                    open()
+                }
             }
-        },
+        }
         other => other,
     };
     match opened {
@@ -401,7 +412,7 @@ fn enter(
 
 /// What stands under a name, if anything.
 pub(crate) fn kind(directory: BorrowedFd, name: &str) -> Option<FileType> {
-    let found = unix::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let found = unix::statat(directory, &*bytes_of(name), AtFlags::SYMLINK_NOFOLLOW).ok()?;
     Some(FileType::from_raw_mode(found.st_mode))
 }
 
@@ -411,8 +422,10 @@ pub(crate) fn remove(directory: BorrowedFd, name: &str, whole: bool) -> io::Resu
     let result = match kind(directory, name) {
         None => Ok(()),
         Some(FileType::Directory) if whole => return remove_all(directory, name),
-        Some(FileType::Directory) => unix::unlinkat(directory, name, AtFlags::REMOVEDIR),
-        Some(_) => unix::unlinkat(directory, name, AtFlags::empty()),
+        Some(FileType::Directory) => {
+            unix::unlinkat(directory, &*bytes_of(name), AtFlags::REMOVEDIR)
+        }
+        Some(_) => unix::unlinkat(directory, &*bytes_of(name), AtFlags::empty()),
     };
     match result {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -422,7 +435,7 @@ pub(crate) fn remove(directory: BorrowedFd, name: &str, whole: bool) -> io::Resu
 }
 
 /// Removes a directory and what a guest can have seen in it, one open directory at a time and by no
-/// path. Devices, pipes, sockets and names that are not UTF-8 stay, and so what they are in.
+/// path. Devices, pipes and sockets stay, and so what they are in.
 fn remove_all(directory: BorrowedFd, name: &str) -> io::Result<()> {
     let mut open = vec![Doomed::new(directory, name)?];
     while let Some(current) = open.last_mut() {
@@ -459,12 +472,12 @@ struct Doomed {
 impl Doomed {
     fn new(from: BorrowedFd, name: &str) -> io::Result<Self> {
         let flags = DIRECTORY | OFlags::NOFOLLOW;
-        let directory = unix::openat(from, name, flags, Mode::empty())?;
+        let directory = unix::openat(from, &*bytes_of(name), flags, Mode::empty())?;
         let mut names = Vec::new();
         for entry in unix::Dir::read_from(&directory)? {
-            match entry?.file_name().to_str() {
-                Ok(inner) if !matches!(inner, "." | "..") => names.push(inner.to_owned()),
-                _ => {}
+            let inner = text_of(entry?.file_name().to_bytes().to_vec());
+            if !matches!(inner.as_str(), "." | "..") {
+                names.push(inner);
             }
         }
         Ok(Self {
@@ -479,7 +492,7 @@ fn make_directory(directory: BorrowedFd, name: &str) -> io::Result<()> {
     if kind(directory, name) != Some(FileType::Directory) {
         remove(directory, name, false)?;
     }
-    match unix::mkdirat(directory, name, Mode::from_raw_mode(0o777)) {
+    match unix::mkdirat(directory, &*bytes_of(name), Mode::from_raw_mode(0o777)) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(error) => Err(error.into()),
     }

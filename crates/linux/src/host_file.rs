@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use crate::host::{kind, remove};
 use crate::spool::Bytes;
+use crate::vfs::spelling::bytes_of;
 
 const WRITTEN: OFlags = OFlags::WRONLY
     .union(OFlags::NOFOLLOW)
@@ -49,13 +50,13 @@ impl Content<'_> {
             }
             Ok(unix::renameat(
                 directory,
-                unfinished.as_str(),
+                &*bytes_of(&unfinished),
                 directory,
-                name,
+                &*bytes_of(name),
             )?)
         });
         if put.is_err() {
-            let _ = unix::unlinkat(directory, unfinished.as_str(), AtFlags::empty());
+            let _ = unix::unlinkat(directory, &*bytes_of(&unfinished), AtFlags::empty());
         }
         put
     }
@@ -63,11 +64,13 @@ impl Content<'_> {
     /// Changes the file of a name in place, or makes it.
     pub fn change(&self, directory: BorrowedFd, name: &str) -> io::Result<()> {
         let known = match kind(directory, name) {
-            Some(FileType::RegularFile) => match unix::openat(directory, name, WRITTEN, OWNERS) {
-                // A file that the guest made read-only and then went on writing.
-                Err(Errno::ACCESS) => None,
-                other => Some(File::from(other?)),
-            },
+            Some(FileType::RegularFile) => {
+                match unix::openat(directory, &*bytes_of(name), WRITTEN, OWNERS) {
+                    // A file that the guest made read-only and then went on writing.
+                    Err(Errno::ACCESS) => None,
+                    other => Some(File::from(other?)),
+                }
+            }
             _ => None,
         };
         let Some(file) = known else {
@@ -131,7 +134,7 @@ fn beside(directory: BorrowedFd, name: &str) -> io::Result<(File, String)> {
     loop {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let unfinished = format!(".perdure-{}-{count}-{}", std::process::id(), &name[from..]);
-        match unix::openat(directory, unfinished.as_str(), NEW, OWNERS) {
+        match unix::openat(directory, &*bytes_of(&unfinished), NEW, OWNERS) {
             Ok(file) => return Ok((File::from(file), unfinished)),
             // Left by a process that was killed.
             Err(Errno::EXIST) => {}

@@ -15,6 +15,7 @@ use crate::process::USER_ID;
 use crate::thread::Context;
 use crate::vfs::InodeId;
 use crate::vfs::path::Viewer;
+use crate::vfs::spelling::{bytes_of, text_of};
 
 /// Position-independent programs are loaded here.
 const PROGRAM_BASE: u64 = 0x5555_5555_4000;
@@ -152,10 +153,13 @@ impl Kernel {
                 error,
             })?;
             let script = std::mem::replace(&mut launch.file, line.interpreter.clone());
-            let first = line.interpreter.into_bytes();
+            let first = bytes_of(&line.interpreter).into_owned();
             let before = std::iter::once(first).chain(line.option);
             let rest = launch.arguments.drain(..).skip(1).collect::<Vec<_>>();
-            launch.arguments = before.chain([script.into_bytes()]).chain(rest).collect();
+            launch.arguments = before
+                .chain([bytes_of(&script).into_owned()])
+                .chain(rest)
+                .collect();
         }
         Ok(())
     }
@@ -365,7 +369,7 @@ impl Kernel {
         let random_at = strings.len() as u64;
         strings.extend(random);
         let path_at = strings.len() as u64;
-        strings.extend(launch.path.as_bytes());
+        strings.extend(bytes_of(&launch.path).iter());
         strings.push(0);
         let strings_at = (STACK_TOP - 16 - strings.len() as u64) & !15;
         let mut words = vec![launch.arguments.len() as u64];
@@ -458,7 +462,7 @@ impl FirstLine {
             option[..end.unwrap_or(option.len())].to_vec()
         });
         Some(Self {
-            interpreter: String::from_utf8(interpreter.to_vec()).ok()?,
+            interpreter: text_of(interpreter.to_vec()),
             option: option.filter(|option| !option.is_empty()),
         })
         .filter(|line| !line.interpreter.is_empty())
@@ -470,12 +474,6 @@ fn place_at(image: &Image, base: u64) -> u64 {
     let (low, _) = image.extent();
     base.next_multiple_of(image.alignment)
         .wrapping_sub(low & !(image.alignment - 1))
-}
-
-/// The name of a thread that runs this file.
-pub(crate) fn name_of(path: &str) -> String {
-    let name = path.rsplit('/').next().unwrap_or_default();
-    name.chars().take(15).collect()
 }
 
 /// The lowest address is below every program.

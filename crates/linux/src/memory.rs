@@ -12,6 +12,7 @@ use crate::page_table::{DEVICE, EXECUTE, KEPT, READ, VALID, WRITE, entry, frame_
 use crate::room::Growth;
 use crate::vfs::InodeId;
 use crate::vfs::inode::{Device, PAGE_PRESENT};
+use crate::vfs::spelling::text_of;
 use crate::vfs::tree::PATH_BYTES_MAX;
 
 /// Cycles of a fault beside the work on the page itself.
@@ -353,8 +354,7 @@ impl Kernel {
         space: SpaceId,
         address: u64,
     ) -> Result<String, Errno> {
-        let bytes = self.text_in(machine, space, address, PATH_BYTES_MAX)?;
-        String::from_utf8(bytes).map_err(|_| Errno::EILSEQ)
+        (self.text_in(machine, space, address, PATH_BYTES_MAX)).map(text_of)
     }
 
     /// The bytes before a zero byte; ENAMETOOLONG if they and it are more than `limit`.

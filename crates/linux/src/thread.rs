@@ -7,9 +7,17 @@ use crate::machine::{Machine, SpaceId, ThreadId};
 use crate::process::ProcessId;
 use crate::signal::{AlternateStack, SignalInfo};
 use crate::vfs::InodeId;
+use crate::vfs::spelling::{bytes_of, text_of};
 
 /// Of a thread's name, with the zero behind it.
 pub(crate) const NAME_BYTES: usize = 16;
+
+/// The name of a thread that runs this file.
+pub(crate) fn name_of(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let bytes = bytes_of(name);
+    text_of(bytes[..bytes.len().min(NAME_BYTES - 1)].to_vec())
+}
 
 /// The registers that belong to a thread (`retired` belongs to the hart).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Family;
 use crate::errno::Errno;
+use crate::vfs::spelling::{bytes_of, length_of, text_of};
 
 pub(crate) const AF_UNSPEC: u16 = 0;
 pub(crate) const AF_UNIX: u16 = 1;
@@ -144,7 +145,7 @@ impl Address {
                 match name {
                     UnixName::None => {}
                     UnixName::Path(path) => {
-                        bytes.extend(path.as_bytes());
+                        bytes.extend(bytes_of(path).iter());
                         bytes.push(0);
                     }
                     UnixName::Abstract(name) => {
@@ -174,7 +175,7 @@ impl Address {
             Address::Unix(name) => {
                 let short = match name {
                     UnixName::None => true,
-                    UnixName::Path(path) => path.len() <= UNIX_NAME_BYTES,
+                    UnixName::Path(path) => length_of(path) <= UNIX_NAME_BYTES,
                     UnixName::Abstract(name) => name.len() < UNIX_NAME_BYTES,
                 };
                 family == Family::Unix && short
@@ -195,9 +196,7 @@ fn unix_name(bytes: &[u8]) -> Result<UnixName, Errno> {
         Some(_) => {
             let end = bytes.iter().position(|&byte| byte == 0);
             let path = bytes[..end.unwrap_or(bytes.len())].to_vec();
-            String::from_utf8(path)
-                .map(UnixName::Path)
-                .map_err(|_| Errno::EILSEQ)
+            Ok(UnixName::Path(text_of(path)))
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::vfs::DirectoryNode;
 use crate::vfs::descriptor::{ListedName, O_EXCL, O_TMPFILE};
 use crate::vfs::inode::{InodeId, Node, S_IFIFO, S_IFREG};
 use crate::vfs::path::{Place, Viewer, subject_of};
+use crate::vfs::spelling::bytes_of;
 use crate::vfs::tree::PATH_BYTES_MAX;
 use crate::vfs::watch::{IN_ACCESS, IN_ATTRIB, IN_CREATE, IN_DELETE};
 
@@ -254,7 +255,8 @@ pub(crate) fn readlinkat(call: &mut Call) -> Answer {
             target.ok_or(Errno::EINVAL)?
         }
     };
-    let bytes = &target.as_bytes()[..target.len().min(size as usize)];
+    let bytes = bytes_of(&target);
+    let bytes = &bytes[..bytes.len().min(size as usize)];
     call.write(buffer, bytes)?;
     Ok(bytes.len() as u64)
 }
@@ -347,7 +349,8 @@ pub(crate) fn getdents64(call: &mut Call) -> Answer {
     let names = &call.file(number)?.listing;
     let mut bytes = Vec::new();
     for listed in names.get(offset as usize..).unwrap_or_default() {
-        let length = (19 + listed.name.len() + 1).next_multiple_of(8);
+        let name = bytes_of(&listed.name);
+        let length = (19 + name.len() + 1).next_multiple_of(8);
         if bytes.len() + length > size as usize {
             if bytes.is_empty() {
                 return Err(Errno::EINVAL.into());
@@ -360,7 +363,7 @@ pub(crate) fn getdents64(call: &mut Call) -> Answer {
         bytes.extend(offset.to_le_bytes());
         bytes.extend((length as u16).to_le_bytes());
         bytes.push(listed.kind);
-        bytes.extend(listed.name.as_bytes());
+        bytes.extend(name.iter());
         bytes.resize(end, 0);
     }
     call.write(buffer, &bytes)?;
@@ -376,7 +379,7 @@ pub(crate) fn getcwd(call: &mut Call) -> Answer {
     if call.kernel.files.inode(directory)?.links == 0 {
         return Err(Errno::ENOENT.into());
     }
-    let mut bytes = call.kernel.files.directory_path(directory).into_bytes();
+    let mut bytes = bytes_of(&call.kernel.files.directory_path(directory)).into_owned();
     bytes.push(0);
     if bytes.len() > PATH_BYTES_MAX {
         return Err(Errno::ENAMETOOLONG.into());

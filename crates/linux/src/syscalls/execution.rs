@@ -7,12 +7,12 @@ use super::names::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, own_descriptor}
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
-use crate::load::{ARGUMENT_BYTES_MAX, Launch, LoadError, Loaded, name_of};
+use crate::load::{ARGUMENT_BYTES_MAX, Launch, LoadError, Loaded};
 use crate::machine::ThreadId;
 use crate::owners::Owner;
 use crate::room::Growth;
 use crate::signal::{AlternateStack, SIG_IGN};
-use crate::thread::Wait;
+use crate::thread::{Wait, name_of};
 use crate::vfs::InodeId;
 use crate::vfs::path::Viewer;
 

@@ -8,6 +8,7 @@ use crate::process::USER_ID;
 use crate::refusals::Refusal;
 use crate::signal::SIGNAL_MAX;
 use crate::thread::NAME_BYTES;
+use crate::vfs::spelling::{bytes_of, text_of};
 
 /// What `uname` says, field by field.
 pub(crate) const UNAME: [&str; 6] = [
@@ -246,7 +247,7 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
                 }
                 raw.push(byte[0]);
             }
-            let name = String::from_utf8_lossy(&raw).into_owned();
+            let name = text_of(raw);
             if let Some(thread) = call.kernel.threads.get_mut(&call.thread) {
                 thread.name = name;
             }
@@ -257,8 +258,9 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
             let thread = call.kernel.threads.get(&call.thread);
             let mut bytes = [0; NAME_BYTES];
             let name = thread.map(|thread| thread.name.clone()).unwrap_or_default();
+            let name = bytes_of(&name);
             let count = name.len().min(NAME_BYTES - 1);
-            bytes[..count].copy_from_slice(&name.as_bytes()[..count]);
+            bytes[..count].copy_from_slice(&name[..count]);
             call.write(argument, &bytes)?;
             Ok(0)
         }

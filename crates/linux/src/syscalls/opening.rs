@@ -13,6 +13,7 @@ use crate::vfs::descriptor::{
 };
 use crate::vfs::inode::{Device, FileNode, InodeId, Node};
 use crate::vfs::path::{BENEATH, IN_ROOT, Place};
+use crate::vfs::spelling::bytes_of;
 use crate::vfs::watch::{IN_CREATE, IN_MODIFY, IN_OPEN};
 
 /// `openat`.
@@ -175,7 +176,10 @@ fn open_inode(call: &mut Call, inode: InodeId, flags: u32, place: &Place) -> Ans
             Some(call.kernel.report(*report, about, call.machine))
         }
         Node::Fixed(text) => Some(text.clone().into_bytes()),
-        Node::NetReport(report) => Some(call.kernel.rare.sockets.report(*report).into_bytes()),
+        Node::NetReport(report) => {
+            let text = call.kernel.rare.sockets.report(*report);
+            Some(bytes_of(&text).into_owned())
+        }
         Node::Device(device) if flags & O_PATH == 0 => match *device {
             Device::Terminal => return terminals::open_controlling(call, flags),
             Device::Master => return terminals::open_master(call, inode, flags),

@@ -6,6 +6,7 @@ use crate::affinity::HartSet;
 use crate::errno::Errno;
 use crate::machine::ThreadId;
 use crate::thread::{Context, NAME_BYTES, Thread};
+use crate::vfs::spelling::text_of;
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_SIGHAND: u64 = 0x800;
@@ -168,7 +169,7 @@ pub(super) fn write_name(call: &mut Call, file: u64, bytes: &[u8]) -> Answer {
     let thread = thread.filter(|thread| thread.process == call.process);
     let name = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
     let name = &name[..name.len().min(NAME_BYTES - 1)];
-    thread.ok_or(Errno::EINVAL)?.name = String::from_utf8_lossy(name).into_owned();
+    thread.ok_or(Errno::EINVAL)?.name = text_of(name.to_vec());
     Ok(bytes.len() as u64)
 }
 

@@ -17,6 +17,7 @@ use rustix::fs::{self as unix, CWD, Dir, FileType, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
+use super::spelling::{bytes_of, text_of};
 use crate::configuration::{Configuration, CpuCache, WORK_DIRECTORY};
 use crate::inspect::ProgramFile;
 
@@ -78,7 +79,7 @@ impl HostMount {
             } else {
                 LOOKS | OFlags::DIRECTORY
             };
-            let next = unix::openat(from, part, flags, Mode::empty()).ok()?;
+            let next = unix::openat(from, &*bytes_of(part), flags, Mode::empty()).ok()?;
             if is_last {
                 return Some(next);
             }
@@ -480,10 +481,10 @@ fn read_whole(file: OwnedFd, size: u64, room: u64) -> Option<Vec<u8>> {
     (bytes.len() as u64 == size).then_some(bytes)
 }
 
-/// The names in a directory, sorted; those that are not UTF-8 are left out.
+/// The names in a directory, sorted.
 fn names_in(directory: OwnedFd) -> Vec<String> {
     let entries = Dir::new(directory).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
+    let names = entries.map(|entry| text_of(entry.file_name().to_bytes().to_vec()));
     let mut names: Vec<String> = names.filter(|name| name != "." && name != "..").collect();
     names.sort();
     names
@@ -494,8 +495,7 @@ fn look_at(found: &OwnedFd) -> Option<HostNode> {
     match FileType::from_raw_mode(status.st_mode) {
         FileType::Directory => Some(HostNode::Directory),
         FileType::Symlink => {
-            let target = unix::readlinkat(found, "", Vec::new()).ok()?;
-            let target = target.into_string().ok()?;
+            let target = text_of(unix::readlinkat(found, "", Vec::new()).ok()?.into_bytes());
             Some(HostNode::Link { target })
         }
         FileType::RegularFile => Some(HostNode::File {

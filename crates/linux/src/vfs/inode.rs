@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::spelling::length_of;
 use crate::net::report::NetReport;
 
 /// Names an inode; the guest's inode number is one more.
@@ -231,7 +232,7 @@ impl Inode {
     pub fn size(&self) -> u64 {
         match &self.node {
             Node::File(file) => file.size,
-            Node::Link(target) => target.len() as u64,
+            Node::Link(target) => length_of(target) as u64,
             Node::Directory(_) => 4096,
             _ => 0,
         }

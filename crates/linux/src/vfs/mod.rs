@@ -16,6 +16,7 @@ pub(crate) mod path;
 pub(crate) mod pipe;
 pub(crate) mod released;
 pub(crate) mod report;
+pub(crate) mod spelling;
 mod status;
 pub(crate) mod tables;
 pub(crate) mod terminal;

@@ -1,6 +1,7 @@
 //! From a path to an inode. The kernel follows symbolic links itself, inside the guest's tree.
 
 use super::inode::{Device, ProcessLink};
+use super::spelling::length_of;
 use super::{DirectoryNode, FileSystem, HostView, InodeId, Node};
 use crate::errno::Errno;
 use crate::machine::ThreadId;
@@ -319,7 +320,7 @@ impl Walk<'_> {
             });
         }
         while let Some(part) = parts.next() {
-            if part.len() > NAME_BYTES_MAX {
+            if length_of(part) > NAME_BYTES_MAX {
                 return Err(Errno::ENAMETOOLONG);
             }
             let directory = files.inode(at)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::host_view::HostNode;
 use super::path::LINKS_MAX;
+use super::spelling::length_of;
 use super::{DirectoryNode, FileNode, FileSystem, HostPath, HostView, InodeId, Node};
 use crate::errno::Errno;
 use crate::net::report::NET_REPORTS;
@@ -198,7 +199,7 @@ impl FileSystem {
         let mut at = directory;
         while at != self.root && bytes <= PATH_BYTES_MAX {
             let Ok(node) = self.directory(at) else { break };
-            bytes += node.name.len() + 1;
+            bytes += length_of(&node.name) + 1;
             at = node.parent;
         }
         bytes
@@ -218,7 +219,8 @@ impl FileSystem {
                 break;
             }
             let below = node.entries.iter();
-            waiting.extend(below.filter_map(|(name, id)| Some(((*id)?, bytes + name.len() + 1))));
+            waiting
+                .extend(below.filter_map(|(name, id)| Some(((*id)?, bytes + length_of(name) + 1))));
         }
         longest
     }
@@ -231,7 +233,7 @@ impl FileSystem {
         name: &str,
         below: usize,
     ) -> Result<(), Errno> {
-        if self.path_bytes(directory) + 1 + name.len() + below >= PATH_BYTES_MAX {
+        if self.path_bytes(directory) + 1 + length_of(name) + below >= PATH_BYTES_MAX {
             return Err(Errno::ENAMETOOLONG);
         }
         Ok(())

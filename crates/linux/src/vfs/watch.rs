@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::InodeId;
 use super::descriptor::Table;
+use super::spelling::bytes_of;
 use crate::kernel::Kernel;
 
 pub(crate) const IN_ACCESS: u32 = 1;
@@ -57,7 +58,8 @@ pub(crate) struct Event {
 impl Event {
     /// `struct inotify_event`.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let padded = match self.name.len() {
+        let name = bytes_of(&self.name);
+        let padded = match name.len() {
             0 => 0,
             length => (length + 1).next_multiple_of(16),
         };
@@ -66,7 +68,7 @@ impl Event {
         bytes.extend(self.mask.to_le_bytes());
         bytes.extend(self.cookie.to_le_bytes());
         bytes.extend((padded as u32).to_le_bytes());
-        bytes.extend(self.name.as_bytes());
+        bytes.extend(name.iter());
         bytes.resize(16 + padded, 0);
         bytes
     }

@@ -174,6 +174,7 @@ macro_rules! facts {
 }
 
 facts! {
+    names_that_are_bytes: ("bytes");
     restraints_and_reapers: ("restraints");
     lookups: ("lookups");
     execution: ("execution");

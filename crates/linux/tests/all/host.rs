@@ -1,7 +1,9 @@
 //! The host is never harmed: where released files go, whatever the guest named its files and links
 //! and whatever stands on the host.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -107,6 +109,33 @@ fn files_are_kept_under_their_guest_paths_and_can_be_executed_by_nobody_as_anoth
     assert_eq!(mode.mode() & 0o7777, 0o755);
     assert!(kept.apply(&removed("/work/d/a")).expect("it goes"));
     assert!(!place.0.join("work/d/a").exists());
+}
+
+/// Bytes of a name that are no UTF-8 are the last characters of the last plane until they come here.
+#[test]
+fn names_that_are_no_utf_8_have_their_own_bytes_on_the_host() {
+    let place = Place::new("bytes");
+    let mut kept = keeping(&place.0);
+    let bytes = |name: &'static [u8]| place.0.join("work").join(OsStr::from_bytes(name));
+    let to = Path::new("\u{10fffe}");
+    for release in [
+        directory("/work/d\u{10ffe9}"),
+        file("/work/d\u{10ffe9}/f\u{10ffff}é"),
+        link("/work/l\u{10ff80}", to),
+    ] {
+        assert!(kept.apply(&release).expect("it is kept"));
+    }
+    assert_eq!(
+        fs::read(bytes(b"d\xe9/f\xff\xc3\xa9")).expect("the file"),
+        b"x"
+    );
+    let target = fs::read_link(bytes(b"l\x80")).expect("the link");
+    assert_eq!(target.as_os_str().as_bytes(), b"\xfe");
+    assert!(
+        kept.apply(&removed("/work/d\u{10ffe9}/f\u{10ffff}é"))
+            .expect("it goes")
+    );
+    assert_eq!(count(&bytes(b"d\xe9")), 0);
 }
 
 #[test]
