@@ -16,11 +16,13 @@ enum Says {
     /// A directory, whose names follow from the process.
     Directory,
     Link(ProcessLink),
+    /// A link whose target is a path.
+    To(&'static str),
 }
 
 /// A directory that is there from the start, what is made in it, and what that says. The directories
 /// between are made, too.
-const LATE: [(&str, &str, Says); 40] = [
+const LATE: [(&str, &str, Says); 71] = [
     ("/proc/1", "fdinfo", Says::Directory),
     ("/proc/1", "cwd", Says::Link(ProcessLink::Directory)),
     ("/proc/1", "io", Says::Report(Report::Transfers)),
@@ -64,12 +66,73 @@ const LATE: [(&str, &str, Says); 40] = [
     (KERNEL, "msgmnb", Says::Text("16384\n")),
     (KERNEL, "msgmni", Says::Text("4096\n")),
     (KERNEL, "cap_last_cap", Says::Text("40\n")),
+    ("/proc/1", "coredump_filter", Says::Text("00000033\n")),
+    ("/proc/1", "gid_map", Says::Text(EVERYBODY)),
+    ("/proc/1", "loginuid", Says::Text("4294967295")),
+    ("/proc/1", "net", Says::To("/proc/net")),
+    ("/proc/1", "sessionid", Says::Text("4294967295")),
+    ("/proc/1", "setgroups", Says::Text("allow\n")),
+    ("/proc/1", "uid_map", Says::Text(EVERYBODY)),
+    ("/proc", "modules", Says::Text("")),
+    (
+        "/proc",
+        "partitions",
+        Says::Text("major minor  #blocks  name\n\n"),
+    ),
+    (
+        "/proc/net",
+        "if_inet6",
+        Says::Text("00000000000000000000000000000001 01 80 10 80       lo\n"),
+    ),
+    (
+        "/proc/sys",
+        "fs/inotify/max_queued_events",
+        Says::Text("16384\n"),
+    ),
+    (
+        "/proc/sys",
+        "fs/inotify/max_user_instances",
+        Says::Text("128\n"),
+    ),
+    (
+        "/proc/sys",
+        "fs/inotify/max_user_watches",
+        Says::Text("65536\n"),
+    ),
+    ("/proc/sys", "fs/pipe-max-size", Says::Text("1048576\n")),
+    ("/proc/sys", "net/core/rmem_default", Says::Text("212992\n")),
+    ("/proc/sys", "net/core/rmem_max", Says::Text("212992\n")),
+    ("/proc/sys", "net/core/somaxconn", Says::Text("4096\n")),
+    ("/proc/sys", "net/core/wmem_default", Says::Text("212992\n")),
+    ("/proc/sys", "net/core/wmem_max", Says::Text("212992\n")),
+    (
+        "/proc/sys",
+        "net/ipv4/ip_local_port_range",
+        Says::Text("32768\t60999\n"),
+    ),
+    (KERNEL, "core_pattern", Says::Text("core\n")),
+    (KERNEL, "domainname", Says::Text("(none)\n")),
+    (KERNEL, "randomize_va_space", Says::Text("0\n")),
+    (KERNEL, "tainted", Says::Text("0\n")),
+    (KERNEL, "version", Says::Text("#1 SMP\n")),
+    (
+        "/sys",
+        "class/net/lo/address",
+        Says::Text("00:00:00:00:00:00\n"),
+    ),
+    ("/sys", "class/net/lo/flags", Says::Text("0x9\n")),
+    ("/sys", "class/net/lo/ifindex", Says::Text("1\n")),
+    ("/sys", "class/net/lo/mtu", Says::Text("65536\n")),
+    ("/sys", "class/net/lo/operstate", Says::Text("unknown\n")),
+    ("/sys", "class/net/lo/type", Says::Text("772\n")),
     (SYSTEM, "node/node0/cpulist", Says::Report(Report::Harts)),
     (SYSTEM, "node/node0/cpumap", Says::Report(Report::HartMask)),
     (SYSTEM, "node/has_memory", Says::Text("0\n")),
     (SYSTEM, "node/online", Says::Text("0\n")),
     (SYSTEM, "node/possible", Says::Text("0\n")),
 ];
+/// There is one namespace.
+const EVERYBODY: &str = "         0          0 4294967295\n";
 const THREAD: &str = "/proc/1/task/1";
 const KERNEL: &str = "/proc/sys/kernel";
 const SYSTEM: &str = "/sys/devices/system";
@@ -127,6 +190,7 @@ impl FileSystem {
                 Says::Report(Report::Name) => Some((Node::Report(Report::Name), 0o644)),
                 Says::Report(report) => Some((Node::Report(*report), 0o444)),
                 Says::Link(link) => Some((Node::ProcessLink(*link), 0o777)),
+                Says::To(path) => Some((Node::Link((*path).to_owned()), 0o777)),
                 Says::Text(text) => Some((Node::Fixed((*text).to_owned()), 0o444)),
             };
             let top = self.make_below(directory, rest, node)?;
