@@ -289,7 +289,7 @@ def open_client(scheduler: str | None, workers: int) -> Iterator[Client]:
 
 
 def check(scheduler: str | None) -> None:
-    """Refuses a cluster that does not answer, or is none of Perdure's, before other work is done."""
+    """Refuses a cluster that does not answer, or is none of Perdure's, before other work."""
     if scheduler is not None:
         with open_client(scheduler, 1):
             pass

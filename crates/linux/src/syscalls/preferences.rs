@@ -185,8 +185,8 @@ pub(crate) fn set_mempolicy(call: &mut Call) -> Answer {
 
 /// `mbind`.
 pub(crate) fn mbind(call: &mut Call) -> Answer {
-    let [address, length, mode, mask, bits, flags] = call.arguments;
     const MOVE_ALL: u64 = 4;
+    let [address, length, mode, mask, bits, flags] = call.arguments;
     policy_at(call, mode, mask, bits)?;
     if flags & !7 != 0 {
         return Err(Errno::EINVAL.into());
