@@ -78,6 +78,13 @@ pub(crate) fn parsed<T: DeserializeOwned>(request: &str) -> Result<T, Error> {
         let text = text
             .rsplit_once(" at line ")
             .map_or(text.as_str(), |(text, _)| text);
+        // What a shell hands on may be any bytes, for which Python has surrogates.
+        let text = match text {
+            "lone leading surrogate in hex escape" => {
+                "it is no UTF-8, as all of a request has to be"
+            }
+            other => other,
+        };
         Error::Request(format!("{place}: {text}"))
     })
 }

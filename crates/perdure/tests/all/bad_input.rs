@@ -240,6 +240,17 @@ fn pools_that_no_memory_could_hold_are_refused() {
     );
 }
 
+#[test]
+fn a_word_that_is_no_utf_8_is_named() {
+    let asked = request("picl", "@exerciser:1000:64:500").to_string();
+    let asked = asked.replacen("@exerciser", "\\udcff", 1);
+    let message = api::run(&asked, &Unobserved).unwrap_err().to_string();
+    assert!(
+        message.contains("request: program[0]: it is no UTF-8"),
+        "{message}"
+    );
+}
+
 /// Who names a folder by mistake finds none made, and no check of pools that are not there.
 #[test]
 fn a_refused_request_makes_no_folder_of_pools() {
