@@ -82,14 +82,18 @@ def test_runs_that_are_compared_begin_with_the_same_pools_and_leave_them_alone(
 
 
 def test_what_has_no_pools_says_so(command: Command, tmp_path: Path) -> None:
+    pools = tmp_path / "pools"
+
     def refusal(*words: object) -> str:
-        ended = command("run", *words, "--pmem", tmp_path / "pools", "--", GUEST, "/pmem")
+        ended = command("run", *words, "--pmem", pools, "--", GUEST, "/pmem")
         assert ended.status == 2
         assert ended.stderr.count("\n") == 1
         return ended.stderr
 
     assert "has no persistent memory beside" in refusal("--machine", "picl", "--design", "ideal")
-    (tmp_path / "pools/large").write_bytes(b"1" * (65 << 20))
+    assert not pools.exists()
+    pools.mkdir()
+    (pools / "large").write_bytes(b"1" * (65 << 20))
     small = ("--machine", "x86-pm", "--design", "ideal", "--set", "nvm.bytes=67108864")
     assert "the pools have more than 67108864 bytes" in refusal(*small)
 
