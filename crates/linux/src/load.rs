@@ -15,7 +15,7 @@ use crate::process::USER_ID;
 use crate::thread::Context;
 use crate::vfs::InodeId;
 use crate::vfs::path::Viewer;
-use crate::vfs::spelling::{bytes_of, text_of};
+use crate::vfs::spelling::{bytes_of, into_bytes, text_of};
 
 /// Position-independent programs are loaded here.
 const PROGRAM_BASE: u64 = 0x5555_5555_4000;
@@ -153,13 +153,10 @@ impl Kernel {
                 error,
             })?;
             let script = std::mem::replace(&mut launch.file, line.interpreter.clone());
-            let first = bytes_of(&line.interpreter).into_owned();
+            let first = into_bytes(line.interpreter);
             let before = std::iter::once(first).chain(line.option);
             let rest = launch.arguments.drain(..).skip(1).collect::<Vec<_>>();
-            launch.arguments = before
-                .chain([bytes_of(&script).into_owned()])
-                .chain(rest)
-                .collect();
+            launch.arguments = before.chain([into_bytes(script)]).chain(rest).collect();
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::vfs::DirectoryNode;
 use crate::vfs::descriptor::{ListedName, O_EXCL, O_TMPFILE};
 use crate::vfs::inode::{InodeId, Node, S_IFIFO, S_IFREG};
 use crate::vfs::path::{Place, Viewer, subject_of};
-use crate::vfs::spelling::bytes_of;
+use crate::vfs::spelling::{bytes_of, into_bytes};
 use crate::vfs::tree::PATH_BYTES_MAX;
 use crate::vfs::watch::{IN_ACCESS, IN_ATTRIB, IN_CREATE, IN_DELETE};
 
@@ -379,7 +379,7 @@ pub(crate) fn getcwd(call: &mut Call) -> Answer {
     if call.kernel.files.inode(directory)?.links == 0 {
         return Err(Errno::ENOENT.into());
     }
-    let mut bytes = bytes_of(&call.kernel.files.directory_path(directory)).into_owned();
+    let mut bytes = into_bytes(call.kernel.files.directory_path(directory));
     bytes.push(0);
     if bytes.len() > PATH_BYTES_MAX {
         return Err(Errno::ENAMETOOLONG.into());

@@ -13,7 +13,7 @@ use crate::vfs::descriptor::{
 };
 use crate::vfs::inode::{Device, FileNode, InodeId, Node};
 use crate::vfs::path::{BENEATH, IN_ROOT, Place};
-use crate::vfs::spelling::bytes_of;
+use crate::vfs::spelling::into_bytes;
 use crate::vfs::watch::{IN_CREATE, IN_MODIFY, IN_OPEN};
 
 /// `openat`.
@@ -178,7 +178,7 @@ fn open_inode(call: &mut Call, inode: InodeId, flags: u32, place: &Place) -> Ans
         Node::Fixed(text) => Some(text.clone().into_bytes()),
         Node::NetReport(report) => {
             let text = call.kernel.rare.sockets.report(*report);
-            Some(bytes_of(&text).into_owned())
+            Some(into_bytes(text))
         }
         Node::Device(device) if flags & O_PATH == 0 => match *device {
             Device::Terminal => return terminals::open_controlling(call, flags),

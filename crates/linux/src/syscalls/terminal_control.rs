@@ -6,7 +6,7 @@ use super::terminals::{SIGTTOU, check_foreground, open_slave};
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
 use crate::signal::{SIGCONT, SIGHUP};
-use crate::vfs::terminal::Settings;
+use crate::vfs::terminal::{Settings, VSTART, VSTOP};
 
 const SIGWINCH: u8 = 28;
 
@@ -208,8 +208,6 @@ fn control_flow(call: &mut Call, id: u32, master: bool, action: u64) -> Result<(
     const TCOOFF: u64 = 0;
     const TCIOFF: u64 = 2;
     const TCION: u64 = 3;
-    // Of the special characters, VSTART; VSTOP is next.
-    const START: usize = Settings::BYTES - 19 + 8;
     check_change(call, id, master)?;
     if action > TCION {
         return Err(Errno::EINVAL.into());
@@ -219,8 +217,8 @@ fn control_flow(call: &mut Call, id: u32, master: bool, action: u64) -> Result<(
         _ if master => {}
         0 | 1 => terminal.held = action == TCOOFF,
         _ => {
-            let stop = usize::from(action == TCIOFF);
-            let character = terminal.settings.to_bytes()[START + stop];
+            let which = if action == TCIOFF { VSTOP } else { VSTART };
+            let character = terminal.settings.special[which];
             if character != 0 {
                 terminal.output.push_back(character);
                 terminal.activity += 1;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use super::inode::Report;
-use super::spelling::bytes_of;
+use super::spelling::into_bytes;
 use crate::address_space::{Backing, Mapping, Purpose};
 use crate::kernel::Kernel;
 use crate::limits::UNLIMITED;
@@ -66,7 +66,7 @@ impl Kernel {
             Report::CommandLine => process.command_line.clone(),
             Report::Environment => process.environment.clone(),
             Report::Auxiliary => process.auxiliary.clone(),
-            _ => bytes_of(&self.report_text(report, about, machine)).into_owned(),
+            _ => into_bytes(self.report_text(report, about, machine)),
         }
     }
 

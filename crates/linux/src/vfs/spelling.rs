@@ -61,6 +61,14 @@ pub(crate) fn bytes_of(text: &str) -> Cow<'_, [u8]> {
     Cow::Owned(bytes)
 }
 
+/// The same of a text that nobody needs any more.
+pub(crate) fn into_bytes(text: String) -> Vec<u8> {
+    match bytes_of(&text) {
+        Cow::Borrowed(_) => text.into_bytes(),
+        Cow::Owned(bytes) => bytes,
+    }
+}
+
 /// How many bytes a text stands for.
 pub(crate) fn length_of(text: &str) -> usize {
     bytes_of(text).len()
@@ -86,6 +94,7 @@ mod tests {
             let text = text_of(name.to_vec());
             assert_eq!(bytes_of(&text).as_ref(), name);
             assert_eq!(length_of(&text), name.len());
+            assert_eq!(into_bytes(text.clone()), name);
             texts.push(text);
         }
         assert_eq!(texts[2], "ü€𝄞");

@@ -47,8 +47,8 @@ const VKILL: usize = 3;
 const VEOF: usize = 4;
 const VTIME: usize = 5;
 const VMIN: usize = 6;
-const VSTART: usize = 8;
-const VSTOP: usize = 9;
+pub(crate) const VSTART: usize = 8;
+pub(crate) const VSTOP: usize = 9;
 const VSUSP: usize = 10;
 const VEOL: usize = 11;
 const VREPRINT: usize = 12;
@@ -68,7 +68,7 @@ pub(crate) struct Settings {
     control: u32,
     local: u32,
     discipline: u8,
-    special: [u8; 19],
+    pub special: [u8; 19],
 }
 
 impl Default for Settings {
