@@ -7,6 +7,8 @@ use std::ops::{Deref, DerefMut};
 
 use memmap2::{MmapMut, MmapOptions};
 
+use crate::line::Line;
+
 /// A huge page of most hosts.
 pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
@@ -23,6 +25,34 @@ pub(crate) struct Array<T: Copy> {
 unsafe impl<T: Copy + Send> Send for Array<T> {}
 // SAFETY: the same.
 unsafe impl<T: Copy + Sync> Sync for Array<T> {}
+
+/// A type whose value of zeros is bytes of zeros.
+///
+/// # Safety
+/// They must be a value of the type.
+pub(crate) unsafe trait Zero: Copy {
+    const ZERO: Self;
+}
+
+// SAFETY: a number.
+unsafe impl Zero for u64 {
+    const ZERO: Self = 0;
+}
+// SAFETY: bytes.
+unsafe impl Zero for Line {
+    const ZERO: Self = Self::ZERO;
+}
+
+impl<T: Zero> Array<T> {
+    /// So many zeros, which nobody writes where the host gives pages of them.
+    pub fn zeros(length: usize) -> Self {
+        let Some((start, map)) = huge::<T>(length) else {
+            return Self::on_heap(vec![T::ZERO; length]);
+        };
+        let map = Some(map);
+        Self { start, length, map }
+    }
+}
 
 impl<T: Copy> Array<T> {
     /// So many values, all the same.
@@ -107,6 +137,14 @@ impl<T: Copy> DerefMut for Array<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zeros_are_zeros_wherever_they_lie() {
+        for length in [0, 3, HUGE_PAGE_BYTES / 8 + 5] {
+            let zeros = Array::<u64>::zeros(length);
+            assert!(zeros.iter().all(|&value| value == 0) && zeros.len() == length);
+        }
+    }
 
     #[test]
     fn copies_are_apart_wherever_they_lie() {

@@ -178,7 +178,7 @@ impl Cache {
             slice_shift: sets_per_slice.trailing_zeros(),
             slices,
             records: Array::new([INVALID, 0], sets * ways),
-            data: Array::new(Line::ZERO, sets * ways),
+            data: Array::zeros(sets * ways),
             changes: 0,
         }
     }

@@ -25,7 +25,7 @@ impl Directories {
         match specification.llc.inclusion {
             Inclusion::NonInclusive => Self::Apart(FullMap::new(specification)),
             Inclusion::Inclusive | Inclusion::ByDesign => {
-                Self::InTags(Array::new(0, shared.sets() * shared.ways()))
+                Self::InTags(Array::zeros(shared.sets() * shared.ways()))
             }
         }
     }

@@ -20,7 +20,7 @@ use perdure_linux::pools::PoolSource;
 use perdure_linux::{Kernel, Pools, Region, Repeat};
 
 use super::epochs::EVENT_EPOCH_CYCLES;
-use super::{HartState, Machine};
+use super::{HartState, Machine, Runnable};
 use crate::configuration::{Configuration, Counted};
 use crate::context::{HartContext, MachineRecord, SavedAt};
 use crate::error::Error;
@@ -238,8 +238,7 @@ impl<S: Source> Machine<S> {
         }
         let slice_end = start + configuration.scheduling.slice_cycles;
         let saved_record = parts.record();
-        let contexts = parts.contexts.into_iter();
-        let harts = contexts.map(|context| HartState::new(context, S::new(engine), slice_end));
+        let hart = |context| HartState::new(context, S::new(engine), slice_end);
         let epoch_lengths = lengths_of(configuration, Burst::default())?;
         if epoch_lengths.cycles > 0 {
             let first = start + epoch_lengths.cycles;
@@ -252,8 +251,9 @@ impl<S: Source> Machine<S> {
             design,
             next_deadline_ns: parts.kernel.next_deadline_ns(),
             kernel: parts.kernel,
-            harts: harts.collect(),
+            harts: parts.contexts.into_iter().map(hart).collect(),
             turn: None,
+            runnable: Runnable::default(),
             epoch_began: start,
             epoch_due: None,
             lengths: epoch_lengths,

@@ -220,13 +220,14 @@ impl<S: Source> Machine<S> {
         }
     }
 
-    pub(super) fn wake_sleepers(&mut self, hart: usize) {
+    /// Wakes whoever is due. Returns whether somebody may be.
+    pub(super) fn wake_sleepers(&mut self, hart: usize) -> bool {
         let Some(deadline) = self.next_deadline_ns else {
-            return;
+            return false;
         };
         let now_ns = self.clock_ns();
         if now_ns < deadline {
-            return;
+            return false;
         }
         self.kernel.wake_sleepers(now_ns);
         self.kernel_changed = true;
@@ -235,6 +236,7 @@ impl<S: Source> Machine<S> {
             self.programs_ended(hart);
         }
         self.schedule_idle_harts(self.clock(hart));
+        true
     }
 
     pub(super) fn deadlock(&self) -> Error {

@@ -41,6 +41,7 @@ mod pools;
 mod power;
 mod resume;
 mod run;
+mod runnable;
 
 pub use crate::source::Engine;
 pub use assemble::{Past, Workload, check_starts};
@@ -50,6 +51,7 @@ pub(crate) use part::Next;
 pub(crate) use pools::addresses as pool_addresses;
 pub use power::Recovery;
 pub use resume::{Image, Resumption};
+use runnable::Runnable;
 
 /// Why [`Machine::run`] came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +142,7 @@ pub struct Machine<S: Source = Engines> {
     pub(crate) kernel: Kernel,
     pub(crate) harts: Vec<HartState<S>>,
     turn: Option<Turn>,
+    runnable: Runnable,
     /// When the executing epoch began.
     epoch_began: Cycles,
     /// An epoch should end, but the design cannot take another one yet.

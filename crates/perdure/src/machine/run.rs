@@ -22,16 +22,25 @@ use crate::virtual_clock::VirtualClock;
 impl<S: Source> Machine<S> {
     /// Runs until everything up to `until` has happened, or an epoch ended, or the end.
     pub fn run(&mut self, until: Cycles) -> Result<Pause, Error> {
+        self.runnable.known = false;
         loop {
-            if let Some(pause) = self.round(until)? {
+            if let Some(pause) = self.next_round(until)? {
                 return Ok(pause);
             }
         }
     }
 
-    /// One round of that: the next thing happens, whatever it is, unless the machine pauses.
-    #[inline]
+    /// One round of that, for who may have changed anything since the last one.
     pub(crate) fn round(&mut self, until: Cycles) -> Result<Option<Pause>, Error> {
+        self.runnable.known = false;
+        self.next_round(until)
+    }
+
+    /// The next thing happens, whatever it is, unless the machine pauses.
+    #[inline]
+    fn next_round(&mut self, until: Cycles) -> Result<Option<Pause>, Error> {
+        // Whatever happens may let harts run or stop them, unless it says that it did not.
+        let known = std::mem::take(&mut self.runnable.known);
         self.check_failures()?;
         if self.finished {
             return Ok(Some(Pause::Finished));
@@ -50,10 +59,10 @@ impl<S: Source> Machine<S> {
             if self.clock(turn.hart) > until {
                 return Ok(Some(Pause::Time));
             }
-            self.go_on(turn, until);
+            self.go_on(turn, until, known);
             return Ok(None);
         }
-        let next = self.next_hart();
+        let next = self.next_hart(known);
         let event_time = self.hardware.next_event_time();
         let hart_time = next.map_or(Cycles::MAX, |(_, time, _)| time);
         let (wake_time, change_ns) = match next {
@@ -83,7 +92,7 @@ impl<S: Source> Machine<S> {
         }
         let (hart, time, limit) = next.expect("a hart has the smallest time");
         self.hardware.memory.forget_until(time.saturating_sub(1));
-        self.wake_sleepers(hart);
+        self.runnable.known = !self.wake_sleepers(hart);
         if self.lengths.may_change() {
             let hit = std::mem::take(&mut self.watch.hit);
             self.lengths.look(self.retired(), hit);
@@ -119,20 +128,21 @@ impl<S: Source> Machine<S> {
     }
 
     /// The runnable hart with the smallest clock, that clock, and how far its turn may go.
-    fn next_hart(&self) -> Option<(usize, Cycles, Cycles)> {
+    fn next_hart(&mut self, known: bool) -> Option<(usize, Cycles, Cycles)> {
         if self.epoch_due.is_some() || self.ended.is_some() {
             return None;
         }
-        // Who cannot run is as one that is never due: once a turn, all harts are looked at, so in few steps.
-        // (By `clock`, which looks a hart up again, 8 harts take 1 % more host instructions.)
+        if !known {
+            self.runnable.look(&self.harts);
+        }
+        // Once a turn, all harts are looked at, so in few steps. Who cannot run is as one that is never due.
         let (mut first, mut time, mut second) = (0, Cycles::MAX, Cycles::MAX);
-        for (hart, (state, core)) in self.harts.iter().zip(&self.hardware.cores).enumerate() {
-            if state.can_run() {
-                let own = core.timing.now(state.context.hart.retired);
-                second = second.min(own.max(time));
-                if own < time {
-                    (first, time) = (hart, own);
-                }
+        let harts = self.runnable.retired(&self.harts);
+        for (hart, (retired, core)) in harts.zip(&self.hardware.cores).enumerate() {
+            let own = retired.map_or(Cycles::MAX, |retired| core.timing.now(retired));
+            second = second.min(own.max(time));
+            if own < time {
+                (first, time) = (hart, own);
             }
         }
         let lookahead = self.configuration.scheduling.lookahead_cycles;
@@ -140,12 +150,13 @@ impl<S: Source> Machine<S> {
     }
 
     /// Continues a turn: a pending exit first, then the source, until the turn is over.
-    fn go_on(&mut self, turn: Turn, until: Cycles) {
+    fn go_on(&mut self, turn: Turn, until: Cycles, known: bool) {
         if let Some(exit) = self.harts[turn.hart].pending.take() {
             self.handle(turn.hart, exit);
             return self.let_others_catch_up(turn.hart);
         }
         if self.is_over(turn) {
+            self.runnable.known = known;
             return self.end_turn();
         }
         self.see_mappings(turn.hart);
@@ -155,6 +166,9 @@ impl<S: Source> Machine<S> {
         }
         self.count(turn.hart);
         if exit == Exit::Limit {
+            self.runnable.known = known;
+            self.runnable
+                .went_on(turn.hart, self.harts[turn.hart].context.hart.retired);
             self.check_instruction_limits(turn.hart);
         } else {
             self.harts[turn.hart].pending = Some(exit);
@@ -200,6 +214,7 @@ impl<S: Source> Machine<S> {
             self.epoch_due = Some((hart, Urgency::Routine));
         }
         if self.clock(hart) >= self.harts[hart].slice_end {
+            self.runnable.known = false;
             self.end_slice(hart);
         }
     }
