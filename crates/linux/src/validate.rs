@@ -352,6 +352,9 @@ impl Kernel {
             if !placed || thread.id != *id || !self.number_is_of(id.0, process.program) {
                 return wrong;
             }
+            if process.ending.is_some() && !thread.doomed && self.exit.is_none() {
+                return Err("a thread outlives its process");
+            }
         }
         let running = self.scheduler.running.iter().flatten().count();
         let on_harts = self.threads.values();
