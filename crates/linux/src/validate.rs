@@ -14,7 +14,7 @@ use crate::signal::{SIGNAL_MAX, SignalInfo};
 use crate::syscalls::control::LIFETIME_MAX;
 use crate::thread::{FutexKey, ThreadState, Wait};
 use crate::vfs::content::FILE_BYTES_MAX;
-use crate::vfs::inode::{CHUNK_PAGES, Device, Node, PAGE_FRAME_SHIFT, PAGE_PRESENT};
+use crate::vfs::inode::{CHUNK_PAGES, Device, Node, PAGE_FRAME_SHIFT, PAGE_PRESENT, ProcessLink};
 
 impl Kernel {
     /// Everything that is named exists, and every count is right.
@@ -212,6 +212,11 @@ impl Kernel {
                     if !directory.entries.values().all(exists) || !parent && inode.links > 0 {
                         return Err("a directory names something that does not exist");
                     }
+                }
+                Node::ProcessLink(ProcessLink::Namespace(target))
+                    if !files.is_namespace(*target) =>
+                {
+                    return Err("a link leads to no namespace");
                 }
                 _ => {}
             }

@@ -2,12 +2,14 @@
 //!
 //! Always true: a request that is not known is refused and noted.
 
+use super::names::AT_FDCWD;
 use super::{Answer, Call, descriptors, locks, owners, pipes, seals, sockets, terminal_control};
 use crate::errno::Errno;
 use crate::owners::can_tell;
 use crate::refusals::Refusal;
-use crate::vfs::descriptor::{O_APPEND, O_ASYNC, O_NONBLOCK, O_PATH, Object};
+use crate::vfs::descriptor::{O_APPEND, O_ASYNC, O_NONBLOCK, O_PATH, Object, OpenFile};
 use crate::vfs::inode::{Device, Node};
+use crate::vfs::namespaces::Namespace;
 
 const O_LARGEFILE: u32 = 0o100_000;
 
@@ -148,31 +150,11 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
         }
         // FIONREAD.
         0x541b => {
-            let file = call.file(number)?;
-            let count = match &file.object {
-                Object::Watcher(id) => {
-                    let watcher = call.kernel.open.watching.watchers.get(*id);
-                    let events = watcher.into_iter().flat_map(|watcher| &watcher.events);
-                    events.map(|event| event.to_bytes().len() as u64).sum()
-                }
-                Object::PipeReader(id) | Object::PipeWriter(id) | Object::Fifo { pipe: id, .. } => {
-                    let pipe = call.kernel.open.pipes.get(*id);
-                    pipe.map_or(0, |pipe| pipe.bytes.len() as u64)
-                }
-                Object::Inode(inode) => match &call.kernel.files.inode(*inode)?.node {
-                    Node::File(node) => node.size.saturating_sub(file.offset),
-                    Node::Device(Device::StandardInput) => {
-                        let program = call.process().program as usize;
-                        let input = call.kernel.settings.programs[program].input();
-                        input.len() as u64 - call.kernel.progress[program].stdin_offset
-                    }
-                    _ => return Err(Errno::ENOTTY.into()),
-                },
-                _ => return Err(Errno::ENOTTY.into()),
-            };
-            call.write(address, &(count.min(i32::MAX as u64) as u32).to_le_bytes())?;
+            let count = bytes_waiting(call, number)?.min(i32::MAX as u64);
+            call.write(address, &(count as u32).to_le_bytes())?;
             Ok(0)
         }
+        0xb701..=0xb704 => ask_namespace(call, number, request as u32 & 0xff, address),
         // FICLONE, FICLONERANGE: no two files share their blocks.
         0x4004_9409 | 0x4020_940d => Err(Errno::EOPNOTSUPP.into()),
         // Requests to a terminal: no descriptor is one.
@@ -181,5 +163,56 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
             call.kernel.note_refusal(Refusal::Ioctl(other as u32));
             Err(Errno::ENOTTY.into())
         }
+    }
+}
+
+/// How many bytes can be read of an open file, for `FIONREAD`.
+fn bytes_waiting(call: &Call, number: u64) -> Result<u64, Errno> {
+    let file = call.file(number)?;
+    Ok(match &file.object {
+        Object::Watcher(id) => {
+            let watcher = call.kernel.open.watching.watchers.get(*id);
+            let events = watcher.into_iter().flat_map(|watcher| &watcher.events);
+            events.map(|event| event.to_bytes().len() as u64).sum()
+        }
+        Object::PipeReader(id) | Object::PipeWriter(id) | Object::Fifo { pipe: id, .. } => {
+            let pipe = call.kernel.open.pipes.get(*id);
+            pipe.map_or(0, |pipe| pipe.bytes.len() as u64)
+        }
+        Object::Inode(inode) => match &call.kernel.files.inode(*inode)?.node {
+            Node::File(node) => node.size.saturating_sub(file.offset),
+            Node::Device(Device::StandardInput) => {
+                let program = call.process().program as usize;
+                let input = call.kernel.settings.programs[program].input();
+                input.len() as u64 - call.kernel.progress[program].stdin_offset
+            }
+            _ => return Err(Errno::ENOTTY),
+        },
+        _ => return Err(Errno::ENOTTY),
+    })
+}
+
+/// What a namespace is asked: `NS_GET_USERNS` (1), `NS_GET_PARENT`, `NS_GET_NSTYPE`, `NS_GET_OWNER_UID`.
+fn ask_namespace(call: &mut Call, number: u64, question: u32, address: u64) -> Answer {
+    let inode = call.file(number)?.inode().ok_or(Errno::ENOTTY)?;
+    let Node::Namespace(namespace) = call.kernel.files.inode(inode)?.node else {
+        return Err(Errno::ENOTTY.into());
+    };
+    let is_users = namespace == Namespace::Users;
+    match question {
+        // There is none above the first ones.
+        1 if is_users => Err(Errno::EPERM.into()),
+        2 if is_users || namespace == Namespace::Processes => Err(Errno::EPERM.into()),
+        1 => {
+            let users = call.find(AT_FDCWD as u64, "/proc/self/ns/user", true)?;
+            let file = OpenFile::new(Object::Inode(users), 0, Namespace::Users.text());
+            Ok(u64::from(call.open(file, true)?))
+        }
+        3 => Ok(u64::from(namespace.flag())),
+        4 if is_users => {
+            call.write(address, &0_u32.to_le_bytes())?;
+            Ok(0)
+        }
+        _ => Err(Errno::EINVAL.into()),
     }
 }

@@ -28,7 +28,8 @@ pub(crate) fn lseek(call: &mut Call) -> Answer {
             Node::Directory(_) | Node::DescriptorDirectory => (i64::MAX as u64, None),
             Node::Device(
                 Device::StandardInput | Device::StandardOutput | Device::StandardError,
-            ) => return Err(Errno::ESPIPE.into()),
+            )
+            | Node::Namespace(_) => return Err(Errno::ESPIPE.into()),
             _ => return Ok(0),
         },
         object if object.has_no_place() => {

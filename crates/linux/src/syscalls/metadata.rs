@@ -50,8 +50,12 @@ impl Kernel {
             Node::Device(Device::Slave(number)) => 0x8800 + u64::from(*number),
             _ => 0,
         };
+        let number = match &inode.node {
+            Node::Namespace(namespace) => namespace.number(),
+            _ => u64::from(id.0) + 1,
+        };
         Ok(Metadata {
-            inode: u64::from(id.0) + 1,
+            inode: number,
             mode: inode.type_bits() | inode.mode,
             links: inode.links.max(u32::from(inode.type_bits() != S_IFREG)),
             device_type,

@@ -59,6 +59,7 @@ impl Call<'_> {
             subject,
             task,
             resolve,
+            threads: Some(&kernel.threads),
             ..Viewer::new((self.process, self.thread), &kernel.processes, &kernel.open)
         };
         kernel.files.walk(&kernel.host, viewer, base, given, follow)

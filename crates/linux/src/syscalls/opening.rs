@@ -200,6 +200,7 @@ fn open_inode(call: &mut Call, inode: InodeId, flags: u32, place: &Place) -> Ans
     let parent = call.kernel.files.directory_path(place.directory);
     let path = match place.name.as_str() {
         _ if call.kernel.files.directory(inode).is_ok() => call.kernel.files.directory_path(inode),
+        name if call.kernel.files.is_namespace(inode) => name.to_owned(),
         name => format!("{}/{name}", parent.trim_end_matches('/')),
     };
     // The directory is the same for all processes; what is seen in it is the one's.

@@ -99,13 +99,8 @@ pub(crate) fn target(call: &Call, number: u64) -> Result<Target, Errno> {
             Node::File(_) => Target::File(*inode),
             Node::Device(device) => Target::Device(*device),
             Node::Directory(_) | Node::DescriptorDirectory => return Err(Errno::EISDIR),
-            Node::Link(_)
-            | Node::ProcessLink(_)
-            | Node::Report(_)
-            | Node::NetReport(_)
-            | Node::Fixed(_)
-            | Node::Fifo
-            | Node::Socket => return Err(Errno::EBADF),
+            Node::Namespace(_) => return Err(Errno::EINVAL),
+            _ => return Err(Errno::EBADF),
         },
         Object::Text { text, .. } => Target::Text(text.clone()),
         Object::PipeReader(id) => Target::PipeReader(*id),

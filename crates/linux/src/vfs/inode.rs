@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::namespaces::Namespace;
 use super::spelling::length_of;
 use crate::net::report::NetReport;
 
@@ -148,6 +149,8 @@ pub(crate) enum Report {
     Queues,
     /// Every hart, as a mask.
     HartMask,
+    /// Locks of files.
+    Locks,
 }
 
 /// What an inode is.
@@ -170,6 +173,8 @@ pub(crate) enum Node {
     Socket,
     /// A table of `/proc/net`.
     NetReport(NetReport),
+    /// What links below `/proc/PID/ns` lead to; no directory has it.
+    Namespace(Namespace),
 }
 
 /// What a link in `/proc` points to.
@@ -183,6 +188,8 @@ pub(crate) enum ProcessLink {
     Executable,
     /// Its current directory.
     Directory,
+    /// A namespace, which has no path.
+    Namespace(InodeId),
 }
 
 /// An inode.
@@ -212,7 +219,11 @@ impl Inode {
     /// File type bits of `st_mode`.
     pub fn type_bits(&self) -> u32 {
         match &self.node {
-            Node::File(_) | Node::Report(_) | Node::NetReport(_) | Node::Fixed(_) => S_IFREG,
+            Node::File(_)
+            | Node::Report(_)
+            | Node::NetReport(_)
+            | Node::Fixed(_)
+            | Node::Namespace(_) => S_IFREG,
             Node::Directory(_) | Node::DescriptorDirectory => S_IFDIR,
             Node::Link(_) | Node::ProcessLink(_) => S_IFLNK,
             Node::Device(

@@ -4,6 +4,7 @@
 //! that never looks there has the inodes that it had without it.
 
 use super::inode::{ProcessLink, Report};
+use super::namespaces::NAMESPACES;
 use super::report::{list_of, mask_of};
 use super::{DirectoryNode, FileSystem, HostView, InodeId, Node};
 use crate::configuration::{CacheKind, CpuCache};
@@ -22,18 +23,14 @@ enum Says {
 
 /// A directory that is there from the start, what is made in it, and what that says. The directories
 /// between are made, too.
-const LATE: [(&str, &str, Says); 71] = [
-    ("/proc/1", "fdinfo", Says::Directory),
-    ("/proc/1", "cwd", Says::Link(ProcessLink::Directory)),
-    ("/proc/1", "io", Says::Report(Report::Transfers)),
-    ("/proc/1", "oom_score", Says::Text("0\n")),
-    ("/proc/1", "mountinfo", Says::Report(Report::MountInfo)),
-    ("/proc/1", "smaps", Says::Report(Report::MapsInFull)),
-    (
-        "/proc/1",
-        "smaps_rollup",
-        Says::Report(Report::MapsTogether),
-    ),
+const LATE: [(&str, &str, Says); 72] = [
+    (PROCESS, "fdinfo", Says::Directory),
+    (PROCESS, "cwd", Says::Link(ProcessLink::Directory)),
+    (PROCESS, "io", Says::Report(Report::Transfers)),
+    (PROCESS, "oom_score", Says::Text("0\n")),
+    (PROCESS, "mountinfo", Says::Report(Report::MountInfo)),
+    (PROCESS, "smaps", Says::Report(Report::MapsInFull)),
+    (PROCESS, "smaps_rollup", Says::Report(Report::MapsTogether)),
     (THREAD, "cmdline", Says::Report(Report::CommandLine)),
     (THREAD, "comm", Says::Report(Report::Name)),
     (THREAD, "environ", Says::Report(Report::Environment)),
@@ -66,13 +63,14 @@ const LATE: [(&str, &str, Says); 71] = [
     (KERNEL, "msgmnb", Says::Text("16384\n")),
     (KERNEL, "msgmni", Says::Text("4096\n")),
     (KERNEL, "cap_last_cap", Says::Text("40\n")),
-    ("/proc/1", "coredump_filter", Says::Text("00000033\n")),
-    ("/proc/1", "gid_map", Says::Text(EVERYBODY)),
-    ("/proc/1", "loginuid", Says::Text("4294967295")),
-    ("/proc/1", "net", Says::To("/proc/net")),
-    ("/proc/1", "sessionid", Says::Text("4294967295")),
-    ("/proc/1", "setgroups", Says::Text("allow\n")),
-    ("/proc/1", "uid_map", Says::Text(EVERYBODY)),
+    (PROCESS, "coredump_filter", Says::Text("00000033\n")),
+    (PROCESS, "gid_map", Says::Text(EVERYBODY)),
+    (PROCESS, "loginuid", Says::Text("4294967295")),
+    (PROCESS, "net", Says::To("/proc/net")),
+    (PROCESS, "sessionid", Says::Text("4294967295")),
+    (PROCESS, "setgroups", Says::Text("allow\n")),
+    (PROCESS, "uid_map", Says::Text(EVERYBODY)),
+    ("/proc", "locks", Says::Report(Report::Locks)),
     ("/proc", "modules", Says::Text("")),
     (
         "/proc",
@@ -133,6 +131,7 @@ const LATE: [(&str, &str, Says); 71] = [
 ];
 /// There is one namespace.
 const EVERYBODY: &str = "         0          0 4294967295\n";
+const PROCESS: &str = "/proc/1";
 const THREAD: &str = "/proc/1/task/1";
 const KERNEL: &str = "/proc/sys/kernel";
 const SYSTEM: &str = "/sys/devices/system";
@@ -170,7 +169,8 @@ impl FileSystem {
         // Nearly every look-up ends here: it is not for any of these.
         let begins = |rest: &str| rest.split('/').next() == Some(name);
         let of_hart = TOPOLOGY.iter().find(|(known, _)| *known == name);
-        if name != "cache" && of_hart.is_none() && !LATE.iter().any(|(_, rest, _)| begins(rest)) {
+        let is_special = matches!(name, "cache" | "ns") || of_hart.is_some();
+        if !is_special && !LATE.iter().any(|(_, rest, _)| begins(rest)) {
             return Ok(None);
         }
         let path = self.directory_path(directory);
@@ -179,6 +179,9 @@ impl FileSystem {
         }
         if let Some(hart) = hart_of(&path).filter(|_| name == "cache") {
             return self.make_caches(host.caches(), directory, hart);
+        }
+        if name == "ns" && matches!(path.as_str(), PROCESS | THREAD) {
+            return self.make_namespaces(directory).map(Some);
         }
         let mut made = None;
         let here = LATE
@@ -246,6 +249,20 @@ impl FileSystem {
                 let top = self.make_below(directory, &path, Some(node))?;
                 made.get_or_insert(top);
             }
+        }
+        Ok(made)
+    }
+
+    /// Makes the directory of a process's namespaces.
+    fn make_namespaces(&mut self, directory: InodeId) -> Result<InodeId, Errno> {
+        let made = self.make_below(directory, "ns", None)?;
+        self.inode_mut(made)?.mode = 0o511;
+        for (name, namespace) in NAMESPACES {
+            let target = self.create(Node::Namespace(namespace), 0o444, self.start_ns);
+            // No name leads to it, but this link does.
+            self.inode_mut(target)?.links = 1;
+            let link = Node::ProcessLink(ProcessLink::Namespace(target));
+            self.make_below(made, name, Some((link, 0o777)))?;
         }
         Ok(made)
     }

@@ -27,12 +27,16 @@ impl LockOwner {
         Self(Self::FILE | index)
     }
 
+    pub fn is_open_file(self) -> bool {
+        self.0 & Self::FILE != 0
+    }
+
     /// The process, or −1, as `F_GETLK` tells it.
     pub fn number(self) -> u32 {
-        if self.0 & Self::FILE == 0 {
-            self.0
-        } else {
+        if self.is_open_file() {
             u32::MAX
+        } else {
+            self.0
         }
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod inode;
 pub(crate) mod late;
 pub(crate) mod locks;
 mod looked;
+pub(crate) mod namespaces;
 pub(crate) mod path;
 pub(crate) mod pipe;
 pub(crate) mod released;
@@ -88,6 +89,12 @@ impl FileSystem {
             Node::Device(device) => Some(device),
             _ => None,
         }
+    }
+
+    /// True if an inode is a namespace.
+    pub fn is_namespace(&self, id: InodeId) -> bool {
+        let inode = self.inode(id);
+        inode.is_ok_and(|inode| matches!(inode.node, Node::Namespace(_)))
     }
 
     /// The frames of physical memory beside those that are handed out.

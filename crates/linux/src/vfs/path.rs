@@ -1,11 +1,14 @@
 //! From a path to an inode. The kernel follows symbolic links itself, inside the guest's tree.
 
+use std::collections::BTreeMap;
+
 use super::inode::{Device, ProcessLink};
 use super::spelling::length_of;
 use super::{DirectoryNode, FileSystem, HostView, InodeId, Node};
 use crate::errno::Errno;
 use crate::machine::ThreadId;
 use crate::process::{ProcessId, Processes};
+use crate::thread::Thread;
 use crate::vfs::descriptor::OpenFiles;
 
 pub(super) const LINKS_MAX: u32 = 40;
@@ -28,6 +31,8 @@ pub(crate) struct Viewer<'a> {
     pub task: Option<ThreadId>,
     pub processes: &'a Processes,
     pub open: &'a OpenFiles,
+    /// The threads, whose numbers lead to their processes though no list has them.
+    pub threads: Option<&'a BTreeMap<ThreadId, Thread>>,
     /// What the path must not do.
     pub resolve: u64,
 }
@@ -46,6 +51,7 @@ impl<'a> Viewer<'a> {
             task: None,
             processes,
             open,
+            threads: None,
             resolve: 0,
         }
     }
@@ -156,6 +162,10 @@ impl FileSystem {
                 let about = viewer.processes.get(subject.unwrap_or(viewer.process));
                 Some(self.directory_path(about.ok_or(Errno::ENOENT)?.directory))
             }
+            Node::ProcessLink(ProcessLink::Namespace(target)) => match self.inode(*target)?.node {
+                Node::Namespace(namespace) => Some(namespace.text()),
+                _ => None,
+            },
             _ => None,
         })
     }
@@ -218,7 +228,14 @@ impl Walk<'_> {
                 }
                 let id = ProcessId(number);
                 self.subject = Some(id);
-                return Ok(self.viewer.processes.exists(id).then_some(files.process));
+                if self.viewer.processes.exists(id) {
+                    return Ok(Some(files.process));
+                }
+                let all = self.viewer.threads;
+                let thread = all.and_then(|threads| threads.get(&ThreadId(number)));
+                self.task = thread.map(|thread| thread.id);
+                self.subject = thread.map(|thread| thread.process);
+                return Ok(thread.map(|_| files.process));
             }
         }
         if files.is_descriptor_info(directory) {
@@ -270,12 +287,7 @@ impl Walk<'_> {
             place.descriptor = Some(DescriptorLink { number, target });
             return Ok(place);
         }
-        if self.viewer.resolve & (NO_MAGIC_LINKS | NO_LINKS) != 0 {
-            return Err(Errno::ELOOP);
-        }
-        if self.viewer.resolve & (BENEATH | IN_ROOT) != 0 {
-            return Err(Errno::EXDEV);
-        }
+        self.check_magic()?;
         place.inode = file.inode();
         // The name that it was opened by, if that still leads there.
         if file.path.starts_with('/') {
@@ -287,6 +299,31 @@ impl Walk<'_> {
             }
         }
         Ok(place)
+    }
+
+    /// Fails if no link may lead where no path leads.
+    fn check_magic(&self) -> Result<(), Errno> {
+        if self.viewer.resolve & (NO_MAGIC_LINKS | NO_LINKS) != 0 {
+            return Err(Errno::ELOOP);
+        }
+        if self.viewer.resolve & (BENEATH | IN_ROOT) != 0 {
+            return Err(Errno::EXDEV);
+        }
+        Ok(())
+    }
+
+    /// Where a link in a directory ends.
+    fn behind(
+        &mut self,
+        files: &mut FileSystem,
+        directory: InodeId,
+        (link, target): (InodeId, &str),
+    ) -> Result<Place, Errno> {
+        if let Node::ProcessLink(ProcessLink::Namespace(namespace)) = files.inode(link)?.node {
+            self.check_magic()?;
+            return Ok(self.place(directory, target, Some(namespace)));
+        }
+        self.follow(files, directory, target, true)
     }
 
     fn follow(
@@ -369,7 +406,7 @@ impl Walk<'_> {
                 if self.links > LINKS_MAX || resolve & NO_LINKS != 0 {
                     return Err(Errno::ELOOP);
                 }
-                let end = self.follow(files, at, &target, true)?;
+                let end = self.behind(files, at, (id, &target))?;
                 if last {
                     return Ok(Place {
                         wants_directory: wants_directory || end.wants_directory,

@@ -103,6 +103,7 @@ impl Kernel {
             Report::Segments => self.segment_table(),
             Report::Semaphores => self.semaphore_table(),
             Report::Queues => self.queue_table(),
+            Report::Locks => self.lock_table(),
             Report::SystemStat => self.system_stat(machine),
             Report::Uptime => {
                 let up = machine.clock_ns() / TICK_NS;

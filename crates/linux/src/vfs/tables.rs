@@ -1,10 +1,11 @@
-//! What `/proc` says of open files (`fdinfo`) and of System V's objects (`sysvipc`).
+//! What `/proc` says of open files (`fdinfo`), their locks (`locks`) and System V's objects (`sysvipc`).
 
 use std::fmt::Write;
 
-use super::descriptor::{Object, OpenFile};
+use super::descriptor::{Lock, Object, OpenFile};
+use super::locks::{LockOwner, RecordLock};
 use crate::kernel::Kernel;
-use crate::process::{ProcessId, USER_ID};
+use crate::process::{Process, ProcessId, USER_ID};
 use crate::vfs::descriptor::O_CLOEXEC;
 
 const O_LARGEFILE: u32 = 0o100_000;
@@ -39,6 +40,50 @@ impl Kernel {
             file.flags | closes | large,
         );
         self.append_object_info(&mut text, &file.object);
+        text
+    }
+
+    /// `/proc/locks`: of whole files, then of ranges, file by file.
+    pub(crate) fn lock_table(&self) -> String {
+        let mut rows = Vec::new();
+        for (index, file) in self.open.files.iter() {
+            let Some(inode) = file.inode().filter(|_| file.lock != Lock::None) else {
+                continue;
+            };
+            // Whoever shares the open file has its lock: the first of them is named.
+            let has = |process: &&Process| {
+                let mut descriptors = process.descriptors.iter();
+                descriptors.any(|(_, descriptor)| descriptor.file == index)
+            };
+            let holder = self.processes.live.values().find(has);
+            let holder = holder.map_or(0, |process| process.id.0);
+            let whole = RecordLock {
+                owner: LockOwner::process(ProcessId(holder)),
+                start: 0,
+                end: u64::MAX,
+                exclusive: file.lock == Lock::Exclusive,
+            };
+            rows.push(("FLOCK ", inode, whole));
+        }
+        for (&inode, held) in &self.locks {
+            let kind = |lock: &RecordLock| lock.owner.is_open_file().then_some("OFDLCK");
+            rows.extend((held.iter()).map(|lock| (kind(lock).unwrap_or("POSIX "), inode, *lock)));
+        }
+        let mut text = String::new();
+        for (number, (kind, inode, lock)) in (1..).zip(rows) {
+            let how = if lock.exclusive { "WRITE" } else { "READ" };
+            let end = match lock.end {
+                u64::MAX => "EOF".to_owned(),
+                end => (end - 1).to_string(),
+            };
+            let _ = writeln!(
+                text,
+                "{number}: {kind} ADVISORY  {how} {holder} 08:01:{inode} {start} {end}",
+                holder = lock.owner.number() as i32,
+                inode = u64::from(inode.0) + 1,
+                start = lock.start,
+            );
+        }
         text
     }
 
