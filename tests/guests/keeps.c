@@ -15,6 +15,7 @@
 
 #include <fcntl.h>
 #include <linux/aio_abi.h>
+#include <linux/membarrier.h>
 #include <mqueue.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -708,8 +709,22 @@ static int reported(void)
     return epoll_wait(instance, &event, 1, 0) == 1 ? (int)event.data.u32 : -1;
 }
 
+/* A child that has ended, and whose end is told otherwise than others'. */
+static pid_t unusual;
+
+static int is_unusual(void *unused)
+{
+    (void)unused;
+    return 44;
+}
+
 static void set_restraints(void)
 {
+    static char stack[16384] __attribute__((aligned(16)));
+    siginfo_t info;
+    MUST(unusual = clone(is_unusual, stack + sizeof stack, CLONE_VM, NULL));
+    MUST(waitid(P_PID, (id_t)unusual, &info, WEXITED | WNOWAIT | __WALL));
+    MUST(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0));
     MUST(instance = epoll_create1(0));
     for (uint32_t number = 0; number < 3; number++) {
         struct epoll_event event = {EPOLLIN, {.u32 = number}};
@@ -730,6 +745,10 @@ static void check_restraints(void)
     int reaps = 0;
     SAME(prctl(PR_GET_CHILD_SUBREAPER, &reaps, 0, 0, 0) == 0 && reaps == 1);
     SAME(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1);
+    SAME(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0);
+    int status = 0;
+    SAME(waitpid(unusual, &status, WNOHANG) < 0 && errno == ECHILD);
+    SAME(waitpid(unusual, &status, __WCLONE) == unusual && WEXITSTATUS(status) == 44);
     sem_post(&leave);
     join(needs_leave);
 }

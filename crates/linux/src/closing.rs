@@ -24,6 +24,7 @@ impl Kernel {
         self.end_request_contexts_of(space);
         self.rare.future_locks.remove(&space);
         self.rare.small_pages.remove(&space);
+        self.rare.barriers.remove(&space);
         let mappings = self.spaces.remove(space, &mut self.frames);
         for mapping in mappings.values() {
             if let Some(inode) = mapping.inode() {

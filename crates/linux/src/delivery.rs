@@ -12,8 +12,8 @@ use crate::outcome::{ExitReport, FatalSignal};
 use crate::page_table::frame_of;
 use crate::process::Ending;
 use crate::signal::{
-    self, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SIG_DFL, SIG_IGN, SIGBUS, SIGSEGV,
-    SS_DISABLE, SignalInfo, UNBLOCKABLE, bit, cause_of,
+    self, AlternateStack, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SIG_DFL, SIG_IGN,
+    SIGBUS, SIGSEGV, SS_AUTODISARM, SS_DISABLE, SignalInfo, UNBLOCKABLE, bit, cause_of,
 };
 use crate::syscalls::time_bytes;
 use crate::thread::Interrupted;
@@ -204,6 +204,11 @@ impl Kernel {
             self.end_by_signal(SIGSEGV, cause, id, hart.pc, Some(sp), None);
             return;
         }
+        if stack.flags & SS_AUTODISARM != 0
+            && let Some(thread) = self.threads.get_mut(&id)
+        {
+            thread.alternate_stack = AlternateStack::default();
+        }
         hart.pc = action.handler & !1;
         hart.x[1] = TRAMPOLINE;
         hart.x[2] = sp;
@@ -233,6 +238,15 @@ impl Kernel {
         if let Some(thread) = self.threads.get_mut(&id) {
             thread.mask = take(&bytes, frame::MASK) & !UNBLOCKABLE;
             thread.interrupted = None;
+            let stack = AlternateStack {
+                base: take(&bytes, frame::STACK),
+                size: take(&bytes, frame::STACK + 16),
+                flags: take(&bytes, frame::STACK + 8) as u32,
+            };
+            // One that the handler ran on, or that cannot be, is not taken, and nobody is told.
+            if let Ok(stack) = thread.alternate_stack.replaced_by(stack, hart.x[2]) {
+                thread.alternate_stack = stack;
+            }
         }
         Ok(())
     }

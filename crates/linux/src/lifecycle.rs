@@ -293,12 +293,14 @@ impl Kernel {
         let zombies = &mut self.processes.zombies;
         let Some(reaper) = reaper else {
             zombies.retain(|_, zombie| zombie.parent != id);
+            self.rare.clones.retain(|id| zombies.contains_key(id));
             return orphans;
         };
         let mut left = Vec::new();
         for (&number, zombie) in zombies.iter_mut() {
             if zombie.parent == id {
                 zombie.parent = reaper;
+                self.rare.clones.remove(&number);
                 left.push((number, zombie.ending));
             }
         }
@@ -352,6 +354,9 @@ impl Kernel {
                 usage: usage.plus(process.children),
             };
             self.processes.zombies.insert(process.id, zombie);
+            if process.exit_signal != SIGCHLD {
+                self.rare.clones.insert(process.id);
+            }
         }
         self.tell_of_end(parent, process.id, (process.exit_signal, ending));
     }

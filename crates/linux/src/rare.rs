@@ -67,6 +67,10 @@ pub(crate) struct Rare {
     pub arrivals: Arrivals,
     /// The spaces that shall have no large pages, where none has (`PR_SET_THP_DISABLE`).
     pub small_pages: BTreeSet<SpaceId>,
+    /// The spaces whose threads may ask for barriers among themselves (`membarrier`).
+    pub barriers: BTreeSet<SpaceId>,
+    /// The zombies whose parents were told otherwise than by SIGCHLD (`__WCLONE`).
+    pub clones: BTreeSet<ProcessId>,
     /// How long what is written to files is said to live (`F_SET_RW_HINT`).
     pub lifetimes: BTreeMap<InodeId, u8>,
 }
@@ -175,4 +179,6 @@ parts! {
     38 rare.arrivals: Arrivals,
     39 rare.small_pages: BTreeSet<SpaceId>,
     40 rare.lifetimes: BTreeMap<InodeId, u8>,
+    41 rare.barriers: BTreeSet<SpaceId>,
+    42 rare.clones: BTreeSet<ProcessId>,
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::delivery::SIGNAL_FRAME_BYTES;
+use crate::errno::Errno;
 use crate::machine::ThreadId;
 use crate::process::{Ending, ProcessId, USER_ID};
 
@@ -300,10 +302,28 @@ impl Default for AlternateStack {
 }
 
 impl AlternateStack {
+    /// Whether somebody runs on it; on one that disarms itself, nobody ever does.
     pub fn holds(&self, stack_pointer: u64) -> bool {
-        self.flags & SS_DISABLE == 0
+        self.flags & (SS_DISABLE | SS_AUTODISARM) == 0
             && stack_pointer > self.base
             && stack_pointer - self.base <= self.size
+    }
+
+    /// What a thread has that asks for another one.
+    pub fn replaced_by(self, wished: Self, stack_pointer: u64) -> Result<Self, Errno> {
+        if self.holds(stack_pointer) {
+            return Err(Errno::EPERM);
+        }
+        let flags = wished.flags & SS_AUTODISARM;
+        match wished.flags & !SS_AUTODISARM {
+            SS_DISABLE => Ok(Self {
+                flags: SS_DISABLE | flags,
+                ..Self::default()
+            }),
+            mode if mode > SS_ONSTACK => Err(Errno::EINVAL),
+            _ if wished.size < 2048.max(SIGNAL_FRAME_BYTES) => Err(Errno::ENOMEM),
+            _ => Ok(Self { flags, ..wished }),
+        }
     }
 
     /// `stack_t`.

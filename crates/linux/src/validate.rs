@@ -71,9 +71,14 @@ impl Kernel {
         if !pollers.all(|&id| self.open.pollers.get(id).is_some()) {
             return Err("an epoll instance that is gone has reported something");
         }
-        let mut spaces = rare.future_locks.iter().chain(&rare.small_pages);
+        let spaces = rare.future_locks.iter().chain(&rare.small_pages);
+        let mut spaces = spaces.chain(&rare.barriers);
         if !spaces.all(|&id| self.spaces.get(id).is_some()) {
-            return Err("memory is locked or has small pages in a space that is gone");
+            return Err("memory is locked, has small pages or barriers in a space that is gone");
+        }
+        let mut clones = rare.clones.iter();
+        if !clones.all(|id| self.processes.zombies.contains_key(id)) {
+            return Err("a process ended otherwise than others and is no zombie");
         }
         if !rare.seals.keys().all(|&id| self.files.file(id).is_ok()) {
             return Err("a seal is on no file");

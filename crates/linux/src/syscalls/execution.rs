@@ -11,7 +11,7 @@ use crate::load::{ARGUMENT_BYTES_MAX, Launch, LoadError, Loaded};
 use crate::machine::ThreadId;
 use crate::owners::Owner;
 use crate::room::Growth;
-use crate::signal::{AlternateStack, SIG_IGN};
+use crate::signal::{AlternateStack, SIG_IGN, SIGCHLD};
 use crate::thread::{Wait, name_of};
 use crate::vfs::InodeId;
 use crate::vfs::path::Viewer;
@@ -194,6 +194,9 @@ fn become_program(call: &mut Call, launch: &Launch, loaded: Loaded) {
     process.auxiliary = loaded.auxiliary;
     process.executed = true;
     process.dumpable = true;
+    if process.parent.is_some() {
+        process.exit_signal = SIGCHLD;
+    }
     process
         .actions
         .retain(|_, action| action.handler == SIG_IGN);

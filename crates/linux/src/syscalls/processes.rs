@@ -164,6 +164,9 @@ fn fork_space(call: &mut Call) -> SpaceId {
     let (space, pages) = kernel.spaces.fork(call.space, &mut kernel.frames);
     call.machine.charge(FORK_CYCLES + pages * FORK_PAGE_CYCLES);
     kernel.inherit_small_pages(call.space, space);
+    if kernel.rare.barriers.contains(&call.space) {
+        kernel.rare.barriers.insert(space);
+    }
     // What the parent could write is now shared.
     call.machine.mappings_changed(call.space, ALL_PAGES, false);
     space
@@ -194,29 +197,41 @@ fn ended_child(
     wanted: Wanted,
     options: u64,
 ) -> Result<Option<(ProcessId, Zombie)>, Errno> {
-    // Every child is one that ends with SIGCHLD, or is told of so.
-    if options & (WALL | WCLONE) == WCLONE {
-        return Err(Errno::ECHILD);
-    }
     let own = call.process;
-    let processes = &mut call.kernel.processes;
+    let (processes, clones) = (&mut call.kernel.processes, &mut call.kernel.rare.clones);
     let found = processes
         .zombies
         .iter()
         .filter(|_| options & WEXITED != 0)
-        .find(|(id, zombie)| zombie.parent == own && wanted.includes(**id, zombie.group))
+        .find(|(id, zombie)| {
+            zombie.parent == own
+                && wanted.includes(**id, zombie.group)
+                && is_of_kind(options, clones.contains(id))
+        })
         .map(|(&id, &zombie)| (id, zombie));
     if let Some((id, zombie)) = found {
         if options & WNOWAIT == 0 {
             processes.zombies.remove(&id);
+            clones.remove(&id);
             processes[own].children = processes[own].children.plus(zombie.usage);
         }
         return Ok(Some((id, zombie)));
     }
     let mut children = processes.live.values();
-    let any =
-        children.any(|child| child.parent == Some(own) && wanted.includes(child.id, child.group));
+    let any = children.any(|child| is_wanted(child, own, wanted, options));
     if any { Ok(None) } else { Err(Errno::ECHILD) }
+}
+
+/// Whether children that end otherwise than with SIGCHLD, or the others, are asked for.
+fn is_of_kind(options: u64, is_clone: bool) -> bool {
+    options & WALL != 0 || is_clone == (options & WCLONE != 0)
+}
+
+/// Whether somebody waits for a process that lives.
+fn is_wanted(child: &Process, parent: ProcessId, wanted: Wanted, options: u64) -> bool {
+    child.parent == Some(parent)
+        && wanted.includes(child.id, child.group)
+        && is_of_kind(options, child.exit_signal != SIGCHLD)
 }
 
 /// A wanted child that has stopped or goes on, as far as the options ask.
@@ -231,9 +246,7 @@ fn changed_child(
     let children: Vec<ProcessId> = jobs
         .filter(|id| {
             let child = call.kernel.processes.get(*id);
-            child.is_some_and(|child| {
-                child.parent == Some(own) && wanted.includes(child.id, child.group)
-            })
+            child.is_some_and(|child| is_wanted(child, own, wanted, options))
         })
         .collect();
     let (stops, continues) = (options & WUNTRACED != 0, options & WCONTINUED != 0);
@@ -384,7 +397,7 @@ pub(crate) fn getsid(call: &mut Call) -> Answer {
         .map(|(_, session)| u64::from(session))
 }
 
-/// `setpgid`: of oneself, or of a child that has not called `execve` yet.
+/// `setpgid`: of oneself, or of a child that has not called `execve` yet; or has ended.
 pub(crate) fn setpgid(call: &mut Call) -> Answer {
     let [number, group, ..] = call.arguments.map(|argument| argument as u32);
     if group as i32 <= -1 {
@@ -393,6 +406,31 @@ pub(crate) fn setpgid(call: &mut Call) -> Answer {
     let own = call.process();
     let session = own.session;
     let processes = &call.kernel.processes;
+    let in_session = |group: u32| {
+        let is_member = |id| {
+            processes
+                .get(id)
+                .is_some_and(|member| member.session == session)
+        };
+        let mut live = processes.live.values();
+        // A zombie is taken to be of its parent's session, which is not remembered.
+        let mut zombies = processes.zombies.values();
+        live.any(|other| other.group == group && other.session == session)
+            || zombies.any(|other| other.group == group && is_member(other.parent))
+    };
+    let child = ProcessId(number);
+    let zombie = processes.zombies.get(&child);
+    if zombie.is_some_and(|zombie| zombie.parent == call.process) {
+        // Neither is it whether it called `execve`, which would be EACCES.
+        let group = if group == 0 { number } else { group };
+        if group != number && !in_session(group) {
+            return Err(Errno::EPERM.into());
+        }
+        if let Some(zombie) = call.kernel.processes.zombies.get_mut(&child) {
+            zombie.group = group;
+        }
+        return Ok(0);
+    }
     let target = processes.named(u64::from(number), call.process);
     let target = target.ok_or(Errno::ESRCH)?;
     let id = target.id;
@@ -411,8 +449,7 @@ pub(crate) fn setpgid(call: &mut Call) -> Answer {
         return Err(Errno::EPERM.into());
     }
     let group = if group == 0 { id.0 } else { group };
-    let mut live = processes.live.values();
-    if group != id.0 && !live.any(|other| other.group == group && other.session == session) {
+    if group != id.0 && !in_session(group) {
         return Err(Errno::EPERM.into());
     }
     call.kernel.processes[id].group = group;

@@ -1,13 +1,12 @@
 //! Sending, catching and awaiting signals.
 
 use super::{Answer, Call, Stop};
-use crate::delivery::SIGNAL_FRAME_BYTES;
 use crate::errno::Errno;
 use crate::machine::ThreadId;
 use crate::process::ProcessId;
 use crate::signal::{
-    AlternateStack, IGNORED, SI_TKILL, SI_USER, SIG_DFL, SIG_IGN, SIGNAL_MAX, SS_AUTODISARM,
-    SS_DISABLE, SS_ONSTACK, SignalInfo, Target, UNBLOCKABLE, bit,
+    AlternateStack, IGNORED, SI_TKILL, SI_USER, SIG_DFL, SIG_IGN, SIGNAL_MAX, SignalInfo, Target,
+    UNBLOCKABLE, bit,
 };
 use crate::thread::Wait;
 
@@ -132,19 +131,7 @@ pub(crate) fn sigaltstack(call: &mut Call) -> Answer {
         call.write(old, &present.to_bytes(stack_pointer))?;
     }
     if new != 0 {
-        if present.holds(stack_pointer) {
-            return Err(Errno::EPERM.into());
-        }
-        let mode = wished.flags & !SS_AUTODISARM;
-        if mode == SS_DISABLE {
-            wished = AlternateStack::default();
-        } else if mode > SS_ONSTACK {
-            return Err(Errno::EINVAL.into());
-        } else if wished.size < 2048.max(SIGNAL_FRAME_BYTES) {
-            return Err(Errno::ENOMEM.into());
-        } else {
-            wished.flags = 0;
-        }
+        let wished = present.replaced_by(wished, stack_pointer)?;
         if let Some(thread) = call.kernel.threads.get_mut(&call.thread) {
             thread.alternate_stack = wished;
         }

@@ -240,8 +240,18 @@ pub(crate) fn getcpu(call: &mut Call) -> Answer {
 pub(crate) fn membarrier(call: &mut Call) -> Answer {
     // GLOBAL, GLOBAL_EXPEDITED and PRIVATE_EXPEDITED with their registrations.
     const SUPPORTED: u64 = 0x1f;
-    match call.arguments[0] {
+    const PRIVATE_EXPEDITED: u64 = 8;
+    const REGISTER_PRIVATE_EXPEDITED: u64 = 16;
+    let [command, flags, ..] = call.arguments.map(|argument| argument & 0xffff_ffff);
+    let registered = &mut call.kernel.rare.barriers;
+    match command {
+        _ if flags != 0 => Err(Errno::EINVAL.into()),
         0 => Ok(SUPPORTED),
+        PRIVATE_EXPEDITED if !registered.contains(&call.space) => Err(Errno::EPERM.into()),
+        REGISTER_PRIVATE_EXPEDITED => {
+            registered.insert(call.space);
+            Ok(0)
+        }
         command if command.is_power_of_two() && command & SUPPORTED != 0 => Ok(0),
         _ => Err(Errno::EINVAL.into()),
     }
