@@ -45,8 +45,8 @@ impl Kernel {
     pub(crate) fn close(&mut self, process: ProcessId, number: u32) -> Result<(), Errno> {
         let descriptors = &mut self.processes[process].descriptors;
         let file = descriptors.remove(number).ok_or(Errno::EBADF)?.file;
-        let inode = self.open.files.get(file).and_then(OpenFile::inode);
-        if inode.is_some() && locks::release(&mut self.locks, LockOwner::process(process), inode) {
+        let name = self.open.files.get(file).map(|open| open.lock_name(file));
+        if name.is_some() && locks::release(&mut self.locks, LockOwner::process(process), name) {
             self.wake_all_file_waiters();
         }
         self.forget_request(process, file);

@@ -6,7 +6,7 @@
 
 use crate::errno::Errno;
 use crate::kernel::Kernel;
-use crate::machine::Machine;
+use crate::machine::{Machine, PAGE_BYTES};
 use crate::vfs::content::{FILE_BYTES_MAX, Store, first_gone};
 use crate::vfs::{FileSystem, InodeId, Node};
 
@@ -57,6 +57,9 @@ impl Kernel {
         bytes: &[u8],
     ) -> Result<(), Errno> {
         let old = self.files.file(id)?.size;
+        if offset > old {
+            self.clear_stored_tail(machine, id, old)?;
+        }
         let (files, mut store) = self.files_and_store(machine);
         let written = files.write_content(&mut store, id, offset, bytes);
         self.length_changed(id, old);
@@ -76,10 +79,26 @@ impl Kernel {
         let old = self.files.file(id)?.size;
         if size < old {
             self.unmap_file_pages(machine, id, first_gone(size));
+        } else {
+            self.clear_stored_tail(machine, id, old)?;
         }
         let (files, mut store) = self.files_and_store(machine);
         files.set_size(&mut store, id, size)?;
         self.length_changed(id, old);
+        Ok(())
+    }
+
+    /// Whoever has a file mapped may have stored beyond its end, which must not show once it is longer.
+    fn clear_stored_tail(
+        &mut self,
+        machine: &mut dyn Machine,
+        id: InodeId,
+        size: u64,
+    ) -> Result<(), Errno> {
+        if !size.is_multiple_of(PAGE_BYTES) && self.spaces.map_inode(id) {
+            let (files, mut store) = self.files_and_store(machine);
+            files.clear_tail(&mut store, id, size)?;
+        }
         Ok(())
     }
 

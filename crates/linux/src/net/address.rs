@@ -74,8 +74,8 @@ pub(crate) enum Address {
 /// What a guest's address says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Given {
-    /// `AF_UNSPEC`: no address any more.
-    Unspecified,
+    /// `AF_UNSPEC`: no address any more; or, to `bind`, one of IPv4.
+    Unspecified(Option<(Ip, u16)>),
     Address(Address),
 }
 
@@ -88,23 +88,26 @@ impl Address {
         }
     }
 
-    /// Reads the bytes of a `struct sockaddr` for a socket of a family.
-    pub fn parse(bytes: &[u8], family: Family) -> Result<Given, Errno> {
+    /// Reads the bytes of a `struct sockaddr` for a socket of a family. One of IPv6 can talk to an address of
+    /// IPv4, unless it must be its `own` family's.
+    pub fn parse(bytes: &[u8], family: Family, own: bool) -> Result<Given, Errno> {
         let named = bytes.first_chunk().map(|raw| u16::from_le_bytes(*raw));
         let named = named.ok_or(Errno::EINVAL)?;
-        if named == AF_UNSPEC {
-            return Ok(Given::Unspecified);
-        }
         let port = bytes.get(2..4).and_then(<[u8]>::first_chunk);
         let port = port.map_or(0, |raw| u16::from_be_bytes(*raw));
+        let ip = bytes.get(4..8).and_then(<[u8]>::first_chunk);
+        let v4 = ip
+            .map(|ip| (mapped(*ip), port))
+            .filter(|_| bytes.len() >= 16);
+        if named == AF_UNSPEC {
+            return Ok(Given::Unspecified(v4));
+        }
         let wrong = family.refusal();
         let address = match (family, named) {
+            (Family::Inet6, AF_INET) if own && bytes.len() < 24 => return Err(Errno::EINVAL),
+            (Family::Inet6, AF_INET) if own => return Err(wrong),
             (Family::Inet | Family::Inet6, AF_INET) => {
-                let ip = bytes.get(4..8).and_then(<[u8]>::first_chunk);
-                let ip = mapped(*ip.ok_or(Errno::EINVAL)?);
-                if bytes.len() < 16 {
-                    return Err(Errno::EINVAL);
-                }
+                let (ip, port) = v4.ok_or(Errno::EINVAL)?;
                 Address::Internet { ip, port }
             }
             (Family::Inet6, AF_INET6) => {
@@ -236,7 +239,7 @@ mod tests {
         for (address, family) in cases {
             let bytes = address.bytes(family);
             assert_eq!(
-                Address::parse(&bytes, family),
+                Address::parse(&bytes, family, true),
                 Ok(Given::Address(address.clone()))
             );
             assert!(address.suits(family));

@@ -181,6 +181,15 @@ impl Socket {
         self.kind == Kind::Stream
     }
 
+    /// What asking for urgent bytes is refused with, of which there are none.
+    pub fn refusal_of_urgent(&self) -> Errno {
+        if self.is_stream() || self.is_internet() {
+            Errno::EINVAL
+        } else {
+            Errno::EOPNOTSUPP
+        }
+    }
+
     pub fn is_tcp(&self) -> bool {
         self.is_internet() && self.is_stream()
     }

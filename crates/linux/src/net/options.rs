@@ -16,9 +16,11 @@ pub(crate) const SOL_TCP: u32 = 6;
 pub(crate) const SOL_UDP: u32 = 17;
 pub(crate) const SOL_IPV6: u32 = 41;
 
+const SO_DEBUG: u32 = 1;
 pub(crate) const SO_REUSEADDR: u32 = 2;
 pub(crate) const SO_SNDBUF: u32 = 7;
 pub(crate) const SO_RCVBUF: u32 = 8;
+const SO_PRIORITY: u32 = 12;
 pub(crate) const SO_REUSEPORT: u32 = 15;
 pub(crate) const SO_PASSCRED: u32 = 16;
 pub(crate) const SO_RCVLOWAT: u32 = 18;
@@ -70,10 +72,10 @@ const TABLE: &[(u32, u32, i32, Rule)] = &[
     // SO_OOBINLINE, SO_NO_CHECK, SO_PRIORITY, SO_REUSEPORT, SO_PASSCRED, SO_RCVLOWAT, SO_SNDLOWAT,
     // SO_TIMESTAMP, SO_SNDBUFFORCE, SO_RCVBUFFORCE, SO_PASSSEC, SO_TIMESTAMPNS, SO_MARK, SO_RXQ_OVFL,
     // SO_BUSY_POLL.
-    (SOL_SOCKET, 1, 0, Fixed), (SOL_SOCKET, SO_REUSEADDR, 0, Flag), (SOL_SOCKET, 5, 0, Flag),
+    (SOL_SOCKET, SO_DEBUG, 0, Fixed), (SOL_SOCKET, SO_REUSEADDR, 0, Flag), (SOL_SOCKET, 5, 0, Flag),
     (SOL_SOCKET, 6, 0, Flag), (SOL_SOCKET, SO_SNDBUF, BUFFER_BYTES_MAX as i32, SendBuffer),
     (SOL_SOCKET, SO_RCVBUF, BUFFER_BYTES_MAX as i32, ReceiveBuffer), (SOL_SOCKET, 9, 0, Flag),
-    (SOL_SOCKET, 10, 0, Flag), (SOL_SOCKET, 11, 0, Flag), (SOL_SOCKET, 12, 0, Number(0, 6)),
+    (SOL_SOCKET, 10, 0, Flag), (SOL_SOCKET, 11, 0, Flag), (SOL_SOCKET, SO_PRIORITY, 0, Number(0, 6)),
     (SOL_SOCKET, SO_REUSEPORT, 0, Flag), (SOL_SOCKET, SO_PASSCRED, 0, Flag),
     (SOL_SOCKET, SO_RCVLOWAT, 1, ANY), (SOL_SOCKET, 19, 1, Fixed),
     (SOL_SOCKET, SO_TIMESTAMP, 0, Flag), (SOL_SOCKET, 32, 0, Privileged),
@@ -167,6 +169,10 @@ impl Options {
         let kept = match rule {
             Flag => i32::from(value != 0),
             Number(low, high) if (low..=high).contains(&value) => value,
+            // A superuser's packets may come first.
+            Number(..) if (level, name) == (SOL_SOCKET, SO_PRIORITY) => return Err(Errno::EPERM),
+            Fixed if (level, name) == (SOL_SOCKET, SO_DEBUG) && value == 0 => return Ok(()),
+            Fixed if (level, name) == (SOL_SOCKET, SO_DEBUG) => return Err(Errno::EACCES),
             Ignored(low, high) if value == 0 || (low..=high).contains(&value) => return Ok(()),
             Number(..) | Ignored(..) => return Err(Errno::EINVAL),
             SendBuffer => (2 * asked).max(SEND_BYTES_MIN as i32),

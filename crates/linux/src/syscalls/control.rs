@@ -3,7 +3,9 @@
 //! Always true: a request that is not known is refused and noted.
 
 use super::names::AT_FDCWD;
-use super::{Answer, Call, descriptors, locks, owners, pipes, seals, sockets, terminal_control};
+use super::{
+    Answer, Call, descriptors, locks, owners, pipes, seals, socket_options, terminal_control,
+};
 use crate::errno::Errno;
 use crate::owners::can_tell;
 use crate::refusals::Refusal;
@@ -121,7 +123,7 @@ pub(crate) fn ioctl(call: &mut Call) -> Answer {
         return terminal_control::control(call, (terminal, master), request & 0xffff_ffff, address);
     }
     if let Object::Socket(id) = call.file(number)?.object
-        && let Some(answer) = sockets::socket_ioctl(call, id, request as u32, address)?
+        && let Some(answer) = socket_options::socket_ioctl(call, id, request as u32, address)?
     {
         return Ok(answer);
     }

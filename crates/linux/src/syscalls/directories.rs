@@ -9,7 +9,7 @@ use crate::errno::Errno;
 use crate::process::ProcessId;
 use crate::vfs::DirectoryNode;
 use crate::vfs::descriptor::{ListedName, O_EXCL, O_TMPFILE};
-use crate::vfs::inode::{InodeId, Node, S_IFIFO, S_IFREG};
+use crate::vfs::inode::{InodeId, Node, S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFREG, S_IFSOCK};
 use crate::vfs::path::{Place, Viewer, subject_of};
 use crate::vfs::spelling::{bytes_of, into_bytes};
 use crate::vfs::tree::PATH_BYTES_MAX;
@@ -121,19 +121,25 @@ pub(crate) fn mkdirat(call: &mut Call) -> Answer {
 pub(crate) fn mknodat(call: &mut Call) -> Answer {
     let [directory, path, mode, ..] = call.arguments;
     let kind = mode as u32 & 0o170_000;
-    if !matches!(kind, 0 | S_IFREG | S_IFIFO) {
-        return Err(Errno::EPERM.into());
+    match kind {
+        0 | S_IFREG | S_IFIFO | S_IFSOCK | S_IFCHR | S_IFBLK => {}
+        S_IFDIR => return Err(Errno::EPERM.into()),
+        _ => return Err(Errno::EINVAL.into()),
     }
     let place = call.new_place(directory, path, false)?;
+    // No device is an ordinary user's to make.
+    if kind == S_IFBLK || kind == S_IFCHR {
+        return Err(Errno::EPERM.into());
+    }
     let now = call.now_ns();
     let mode = mode as u32 & 0o7777 & !call.process().umask;
-    let node = if kind == S_IFIFO {
-        Node::Fifo
-    } else {
-        Node::File(crate::vfs::FileNode {
+    let node = match kind {
+        S_IFIFO => Node::Fifo,
+        S_IFSOCK => Node::Socket,
+        _ => Node::File(crate::vfs::FileNode {
             changed: true,
             ..Default::default()
-        })
+        }),
     };
     let inode = call.kernel.files.create(node, mode, now);
     call.kernel

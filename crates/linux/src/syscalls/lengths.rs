@@ -316,6 +316,9 @@ pub(crate) fn sync_file_range(call: &mut Call) -> Answer {
         return Err(Errno::EINVAL.into());
     }
     match object {
+        Object::Inode(inode) if call.kernel.files.device(*inode).is_some() => {
+            Err(Errno::ESPIPE.into())
+        }
         Object::Inode(_) | Object::Text { .. } => Ok(0),
         _ => Err(Errno::ESPIPE.into()),
     }

@@ -22,8 +22,9 @@ pub(crate) fn record_lock(
     if of_file && call.read_u32(address.wrapping_add(24))? != 0 {
         return Err(Errno::EINVAL.into());
     }
+    let index = call.descriptor(number)?.file;
     let owner = if of_file {
-        LockOwner::open_file(call.descriptor(number)?.file)
+        LockOwner::open_file(index)
     } else {
         LockOwner::process(call.process)
     };
@@ -34,13 +35,11 @@ pub(crate) fn record_lock(
     if command != 5 && (kind == 0 && !file.readable() || kind == 1 && !file.writable()) {
         return Err(Errno::EBADF.into());
     }
-    let Some(inode) = file.inode() else {
-        return Err(Errno::EBADF.into());
-    };
+    let inode = file.lock_name(index);
     let base = match whence {
         0 => 0,
         1 => file.offset as i64,
-        _ => call.kernel.files.inode(inode)?.size() as i64,
+        _ => (call.kernel.files.inode(inode)).map_or(0, |inode| inode.size() as i64),
     };
     let start = base.checked_add(start).ok_or(Errno::EOVERFLOW)?;
     let (start, end) = match length {

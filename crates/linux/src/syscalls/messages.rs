@@ -295,7 +295,9 @@ fn send_connected(
         }
         _ => return Err(Errno::ENOTCONN.into()),
     };
-    if tcp && let Some(error) = socket.take_error().filter(|error| *error != Errno::EPIPE) {
+    if (tcp || !stream)
+        && let Some(error) = socket.take_error().filter(|error| *error != Errno::EPIPE)
+    {
         return part_is_sent(error.into());
     }
     if socket.output_ended {
@@ -344,10 +346,7 @@ fn send_connected(
         return Ok(wanted);
     }
     call.kernel.deliver(peer, message);
-    if now >= wanted {
-        return Ok(now);
-    }
-    if nonblocking {
+    if now >= wanted || nonblocking {
         return Ok(now);
     }
     remember_moved(call, now);
@@ -384,7 +383,7 @@ fn nothing_there(
             Errno::ENOTCONN.into()
         });
     }
-    if !socket.queue.is_empty() {
+    if !socket.queue.is_empty() && (socket.error == 0 || kind != Kind::SequencedPacket) {
         return Ok(None);
     }
     if done > 0 && (socket.error != 0 || socket.input_ended || nonblocking) {
@@ -413,10 +412,10 @@ fn receive(call: &mut Call, number: u64, pieces: &Pieces, flags: u32) -> Result<
     if flags & MSG_ERRQUEUE != 0 {
         return Err(Errno::EAGAIN.into());
     }
-    if flags & MSG_OOB != 0 {
-        return Err(Errno::EINVAL.into());
-    }
     let socket = call.socket_state(id)?;
+    if flags & MSG_OOB != 0 {
+        return Err(socket.refusal_of_urgent().into());
+    }
     let (stream, tcp) = (socket.is_stream(), socket.is_tcp());
     let wanted = total(pieces);
     let done = if stream { moved(call) } else { 0 };
@@ -581,12 +580,12 @@ fn given_address(
     if at == 0 || length as u32 == 0 {
         return Ok(None);
     }
-    match call.address_at(at, length, family)? {
+    match call.address_at(at, length, family, false)? {
         Given::Address(address) => Ok(Some(address)),
         // One that connects is not asked what the address is.
-        Given::Unspecified if family != Family::Unix => Ok(None),
-        Given::Unspecified if connects => Ok(Some(Address::Unix(UnixName::None))),
-        Given::Unspecified => Err(Errno::EINVAL),
+        Given::Unspecified(_) if family != Family::Unix => Ok(None),
+        Given::Unspecified(_) if connects => Ok(Some(Address::Unix(UnixName::None))),
+        Given::Unspecified(_) => Err(Errno::EINVAL),
     }
 }
 

@@ -15,11 +15,15 @@ use crate::vfs::inode::{Device, InodeId, Node, S_IFIFO, S_IFLNK, S_IFREG, S_IFSO
 /// The device number of every file.
 const DEVICE_NUMBER: u64 = 0x801;
 
+/// The group of what stands in `/dev/pts`: as a rule it is mounted with that of `tty`.
+const TERMINALS_GROUP: u32 = 5;
+
 /// What `stat` tells.
 pub(crate) struct Metadata {
     inode: u64,
     pub mode: u32,
     links: u32,
+    group: u32,
     device_type: u64,
     size: u64,
     blocks: u64,
@@ -58,6 +62,10 @@ impl Kernel {
             inode: number,
             mode: inode.type_bits() | inode.mode,
             links: inode.links.max(u32::from(inode.type_bits() != S_IFREG)),
+            group: match inode.node {
+                Node::Device(Device::Slave(_)) => TERMINALS_GROUP,
+                _ => USER_ID,
+            },
             device_type,
             size: inode.size(),
             blocks,
@@ -72,6 +80,7 @@ impl Kernel {
             inode: DESCRIPTOR_LINKS + u64::from(number),
             mode: S_IFLNK | 0o700,
             links: 1,
+            group: USER_ID,
             device_type: 0,
             size: LINK_BYTES,
             blocks: 0,
@@ -100,6 +109,7 @@ impl Kernel {
             inode,
             mode,
             links: 1,
+            group: USER_ID,
             device_type: 0,
             size: 0,
             blocks: 0,
@@ -117,7 +127,7 @@ impl Metadata {
         put_half(&mut bytes, 16, self.mode);
         put_half(&mut bytes, 20, self.links);
         put_half(&mut bytes, 24, USER_ID);
-        put_half(&mut bytes, 28, USER_ID);
+        put_half(&mut bytes, 28, self.group);
         put(&mut bytes, 32, self.device_type);
         put(&mut bytes, 48, self.size);
         put_half(&mut bytes, 56, PAGE_BYTES as u32);
@@ -136,7 +146,7 @@ impl Metadata {
         put_half(&mut bytes, 4, PAGE_BYTES as u32);
         put_half(&mut bytes, 16, self.links);
         put_half(&mut bytes, 20, USER_ID);
-        put_half(&mut bytes, 24, USER_ID);
+        put_half(&mut bytes, 24, self.group);
         put_half(&mut bytes, 28, self.mode);
         put(&mut bytes, 32, self.inode);
         put(&mut bytes, 40, self.size);

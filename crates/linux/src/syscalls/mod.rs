@@ -37,6 +37,7 @@ pub(crate) mod queues;
 mod renaming;
 pub(crate) mod seals;
 pub(crate) mod signals;
+pub(crate) mod socket_options;
 pub(crate) mod sockets;
 pub(crate) mod system_v;
 pub(crate) mod table;

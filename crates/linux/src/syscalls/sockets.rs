@@ -1,15 +1,12 @@
-//! Making, naming and connecting sockets, and their options.
+//! Making, naming and connecting sockets.
 
 use super::names::AT_FDCWD;
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
 use crate::net::address::{
-    ADDRESS_BYTES_MAX, AF_INET, AF_INET6, AF_NETLINK, AF_UNIX, Address, Given, UnixName,
+    ADDRESS_BYTES_MAX, AF_INET, AF_INET6, AF_NETLINK, AF_UNIX, Address, Given, UnixName, mapped,
 };
-use crate::net::options::{SOL_SOCKET, SOL_TCP};
-use crate::net::report::tcp_state;
-use crate::net::{BACKLOG_MAX, Family, Kind, Socket, State, interfaces};
-use crate::process::USER_ID;
+use crate::net::{BACKLOG_MAX, Family, Kind, Socket, State};
 use crate::thread::Wait;
 use crate::vfs::Node;
 use crate::vfs::descriptor::{O_CLOEXEC, O_NONBLOCK, Object, OpenFile};
@@ -30,14 +27,20 @@ impl Call<'_> {
         self.kernel.rare.sockets.get(id)
     }
 
-    /// An address that the guest gives.
-    pub fn address_at(&mut self, at: u64, length: u64, family: Family) -> Result<Given, Errno> {
+    /// An address that the guest gives; `own` if it can be no other family's.
+    pub fn address_at(
+        &mut self,
+        at: u64,
+        length: u64,
+        family: Family,
+        own: bool,
+    ) -> Result<Given, Errno> {
         let length = u64::from(length as u32);
         if !(2..=ADDRESS_BYTES_MAX).contains(&length) {
             return Err(Errno::EINVAL);
         }
         let bytes = self.kernel.bytes_in(self.machine, self.space, at, length)?;
-        Address::parse(&bytes, family)
+        Address::parse(&bytes, family, own)
     }
 
     /// Shows an address: as much as there is room for, and its true length.
@@ -175,13 +178,13 @@ pub(crate) fn bind(call: &mut Call) -> Answer {
     let [number, at, length, ..] = call.arguments;
     let id = call.socket(number)?;
     let family = call.socket_state(id)?.family;
-    match call.address_at(at, length, family)? {
+    match call.address_at(at, length, family, true)? {
         // Old programs leave out the family of a wildcard.
-        Given::Unspecified if family == Family::Inet => {
-            let ip = crate::net::address::mapped([0; 4]);
-            call.kernel.rare.sockets.bind_internet(id, ip, 0)?;
+        Given::Unspecified(Some((ip, port))) if family == Family::Inet && ip == mapped([0; 4]) => {
+            call.kernel.rare.sockets.bind_internet(id, ip, port)?;
         }
-        Given::Unspecified => return Err(family.refusal().into()),
+        Given::Unspecified(None) if family == Family::Inet => return Err(Errno::EINVAL.into()),
+        Given::Unspecified(_) => return Err(family.refusal().into()),
         Given::Address(Address::Internet { ip, port }) => {
             call.kernel.rare.sockets.bind_internet(id, ip, port)?;
         }
@@ -195,11 +198,12 @@ pub(crate) fn bind(call: &mut Call) -> Answer {
 }
 
 fn bind_unix(call: &mut Call, id: u32, name: UnixName) -> Result<(), Errno> {
-    if call.socket_state(id)?.local != Some(Address::Unix(UnixName::None)) {
-        return Err(Errno::EINVAL);
-    }
+    let has_name = call.socket_state(id)?.local != Some(Address::Unix(UnixName::None));
     let mut inode = None;
     let name = match name {
+        // It has what it is to choose.
+        UnixName::None if has_name => return Ok(()),
+        UnixName::Abstract(_) if has_name => return Err(Errno::EINVAL),
         UnixName::None => call.kernel.rare.sockets.free_name()?,
         UnixName::Abstract(name) => {
             if call.kernel.rare.sockets.has_abstract(&name) {
@@ -213,6 +217,9 @@ fn bind_unix(call: &mut Call, id: u32, name: UnixName) -> Result<(), Errno> {
                 return Err(Errno::EADDRINUSE);
             }
             call.check_new_other(&place)?;
+            if has_name {
+                return Err(Errno::EINVAL);
+            }
             let now = call.now_ns();
             let mode = 0o777 & !call.process().umask;
             let node = call.kernel.files.create(Node::Socket, mode, now);
@@ -245,7 +252,7 @@ pub(crate) fn listen(call: &mut Call) -> Answer {
     }
     if socket.is_internet() && socket.local.is_none() {
         let any = if socket.family == Family::Inet {
-            crate::net::address::mapped([0; 4])
+            mapped([0; 4])
         } else {
             crate::net::address::ANY_V6
         };
@@ -311,9 +318,9 @@ pub(crate) fn connect(call: &mut Call) -> Answer {
     let nonblocking = call.file(number)?.nonblocking();
     let socket = call.socket_state(id)?;
     let (family, connects) = (socket.family, socket.connects());
-    let given = call.address_at(at, length, family)?;
+    let given = call.address_at(at, length, family, connects)?;
     let address = match given {
-        Given::Unspecified => {
+        Given::Unspecified(_) => {
             let mut dropped = Vec::new();
             call.kernel.disconnect(id, &mut dropped)?;
             call.kernel.close_files(dropped);
@@ -432,7 +439,7 @@ pub(crate) fn getsockname(call: &mut Call) -> Answer {
     let unbound = match family {
         Family::Netlink => Address::Netlink { port: 0 },
         Family::Inet => Address::Internet {
-            ip: crate::net::address::mapped([0; 4]),
+            ip: mapped([0; 4]),
             port: 0,
         },
         _ => Address::Internet {
@@ -449,16 +456,20 @@ pub(crate) fn getpeername(call: &mut Call) -> Answer {
     let [number, address, length, ..] = call.arguments;
     let id = call.socket(number)?;
     let socket = call.socket_state(id)?;
+    let (family, remote) = (socket.family, peer_name(socket)?.clone());
+    call.show_address(Some(&remote), family, address, length)?;
+    Ok(0)
+}
+
+/// The name of a socket's other end.
+pub(super) fn peer_name(socket: &Socket) -> Result<&Address, Errno> {
     let cut_off = socket.is_tcp() && socket.input_ended && socket.output_ended;
     let under_way = matches!(
         socket.state,
         State::Connecting { .. } | State::Unconnected if socket.connects()
     );
-    let remote = socket.remote.clone().filter(|_| !cut_off && !under_way);
-    let remote = remote.ok_or(Errno::ENOTCONN)?;
-    let family = socket.family;
-    call.show_address(Some(&remote), family, address, length)?;
-    Ok(0)
+    let remote = socket.remote.as_ref().filter(|_| !cut_off && !under_way);
+    remote.ok_or(Errno::ENOTCONN)
 }
 
 /// `shutdown`.
@@ -474,211 +485,4 @@ pub(crate) fn shutdown(call: &mut Call) -> Answer {
     call.kernel.close_files(dropped);
     shut?;
     Ok(0)
-}
-
-/// Microseconds of the largest time that an option keeps; more is for ever.
-const TIMEOUT_US_MAX: u64 = 1 << 50;
-
-/// `setsockopt`.
-pub(crate) fn setsockopt(call: &mut Call) -> Answer {
-    let [number, level, name, at, length, _] = call.arguments;
-    let id = call.socket(number)?;
-    let (level, name, length) = (level as u32, name as u32, length as u32);
-    if (length as i32) < 0 {
-        return Err(Errno::EINVAL.into());
-    }
-    match (level, name) {
-        // SO_LINGER.
-        (SOL_SOCKET, 13) => {
-            if length < 8 {
-                return Err(Errno::EINVAL.into());
-            }
-            let (on, seconds) = (call.read_u32(at)?, call.read_u32(at.wrapping_add(4))?);
-            let socket = call.kernel.rare.sockets.get_mut(id)?;
-            socket.options.linger = (on != 0).then_some(seconds);
-            return Ok(0);
-        }
-        // SO_RCVTIMEO, SO_SNDTIMEO, in their two forms, which are one here.
-        (SOL_SOCKET, 20 | 21 | 66 | 67) => {
-            if length < 16 {
-                return Err(Errno::EINVAL.into());
-            }
-            let seconds = call.read_u64(at)?;
-            let microseconds = call.read_u64(at.wrapping_add(8))?;
-            if microseconds >= 1_000_000 {
-                return Err(Errno(33).into());
-            }
-            let total = (seconds as i64).max(0) as u64;
-            let total = total.saturating_mul(1_000_000).saturating_add(microseconds);
-            let timeout = (1..TIMEOUT_US_MAX)
-                .contains(&total)
-                .then(|| total.saturating_mul(1000));
-            let options = &mut call.kernel.rare.sockets.get_mut(id)?.options;
-            if matches!(name, 20 | 66) {
-                options.receive_timeout_ns = timeout;
-            } else {
-                options.send_timeout_ns = timeout;
-            }
-            return Ok(0);
-        }
-        // SO_BINDTODEVICE and filters have no effect on a machine with one interface; TCP_CONGESTION
-        // chooses among nothing; groups need a network.
-        (SOL_SOCKET, 25..=27) | (SOL_TCP, 13) => return Ok(0),
-        (0, 32 | 35 | 36) | (41, 17 | 20 | 21) => return Err(Errno::ENODEV.into()),
-        _ => {}
-    }
-    if length < 4 {
-        // Some options of IP may be given as a byte.
-        if length == 0 || level != 0 {
-            return Err(Errno::EINVAL.into());
-        }
-    }
-    let value = if length < 4 {
-        i32::from(call.kernel.bytes_in(call.machine, call.space, at, 1)?[0])
-    } else {
-        call.read_u32(at)? as i32
-    };
-    let socket = call.kernel.rare.sockets.get_mut(id)?;
-    let (family, kind) = (socket.family, socket.kind);
-    // A netlink socket's own options, SOL_NETLINK, change nothing.
-    if family == Family::Netlink && level == 270 {
-        return Ok(0);
-    }
-    if family == Family::Inet6 && level == 41 && name == 26 && socket.local.is_some() {
-        return Err(Errno::EINVAL.into());
-    }
-    socket.options.set(level, name, value, family, kind)?;
-    Ok(0)
-}
-
-/// `getsockopt`.
-pub(crate) fn getsockopt(call: &mut Call) -> Answer {
-    let [number, level, name, at, length_at, _] = call.arguments;
-    let id = call.socket(number)?;
-    let room = call.read_u32(length_at)?;
-    if (room as i32) < 0 {
-        return Err(Errno::EINVAL.into());
-    }
-    let bytes = option_bytes(call, id, level as u32, name as u32)?;
-    let shown = &bytes[..bytes.len().min(room as usize)];
-    call.write(at, shown)?;
-    call.write(length_at, &(shown.len() as u32).to_le_bytes())?;
-    Ok(0)
-}
-
-fn option_bytes(call: &mut Call, id: u32, level: u32, name: u32) -> Result<Vec<u8>, Errno> {
-    let word = |value: u32| Ok(value.to_le_bytes().to_vec());
-    let socket = call.kernel.rare.sockets.get_mut(id)?;
-    let time = |timeout: Option<u64>| {
-        let us = timeout.unwrap_or(0) / 1000;
-        let mut bytes = (us / 1_000_000).to_le_bytes().to_vec();
-        bytes.extend((us % 1_000_000).to_le_bytes());
-        Ok(bytes)
-    };
-    match (level, name) {
-        // SO_TYPE.
-        (SOL_SOCKET, 3) => word(match (socket.family, socket.kind) {
-            (Family::Netlink, _) => 3,
-            (_, Kind::Stream) => 1,
-            (_, Kind::Datagram) => 2,
-            (_, Kind::SequencedPacket) => 5,
-        }),
-        // SO_ERROR.
-        (SOL_SOCKET, 4) => word(socket.take_error().map_or(0, |error| u32::from(error.0))),
-        // SO_LINGER.
-        (SOL_SOCKET, 13) => {
-            let mut bytes = u32::from(socket.options.linger.is_some())
-                .to_le_bytes()
-                .to_vec();
-            bytes.extend(socket.options.linger.unwrap_or(0).to_le_bytes());
-            Ok(bytes)
-        }
-        // SO_PEERCRED.
-        (SOL_SOCKET, 17) => {
-            let known = socket
-                .peer_process
-                .filter(|_| socket.family == Family::Unix);
-            let user = known.map_or(u32::MAX, |_| USER_ID);
-            let fields = [known.unwrap_or(0), user, user];
-            Ok(fields.into_iter().flat_map(u32::to_le_bytes).collect())
-        }
-        (SOL_SOCKET, 20 | 66) => time(socket.options.receive_timeout_ns),
-        (SOL_SOCKET, 21 | 67) => time(socket.options.send_timeout_ns),
-        // SO_ACCEPTCONN.
-        (SOL_SOCKET, 30) => word(u32::from(socket.is_listening())),
-        // SO_PROTOCOL.
-        (SOL_SOCKET, 38) => word(socket.protocol),
-        // SO_DOMAIN.
-        (SOL_SOCKET, 39) => word(u32::from(match socket.family {
-            Family::Unix => AF_UNIX,
-            Family::Inet => AF_INET,
-            Family::Inet6 => AF_INET6,
-            Family::Netlink => AF_NETLINK,
-        })),
-        // SO_BINDTODEVICE.
-        (SOL_SOCKET, 25) => Ok(Vec::new()),
-        // SO_COOKIE.
-        (SOL_SOCKET, 57) => Ok(socket.serial.to_le_bytes().to_vec()),
-        // TCP_INFO: the state, and zeros.
-        (SOL_TCP, 11) if socket.is_tcp() => {
-            let mut bytes = vec![0; 232];
-            bytes[0] = tcp_state(socket);
-            Ok(bytes)
-        }
-        // TCP_CONGESTION.
-        (SOL_TCP, 13) if socket.is_tcp() => Ok(b"cubic\0\0\0\0\0\0\0\0\0\0\0".to_vec()),
-        _ => {
-            let (family, kind) = (socket.family, socket.kind);
-            let value = socket.options.number(level, name, family, kind)?;
-            word(value as u32)
-        }
-    }
-}
-
-/// `ioctl` requests that are about sockets; `None` for others.
-pub(crate) fn socket_ioctl(
-    call: &mut Call,
-    id: u32,
-    request: u32,
-    address: u64,
-) -> Result<Option<u64>, Errno> {
-    match request {
-        // FIONREAD.
-        0x541b => {
-            let socket = call.socket_state(id)?;
-            if socket.is_listening() {
-                return Err(Errno::EINVAL);
-            }
-            let messages = socket.queue.iter().map(|message| message.bytes.len());
-            let count: usize = if socket.kind == Kind::Stream {
-                messages.sum()
-            } else {
-                messages.take(1).sum()
-            };
-            call.write(address, &(count as u32).to_le_bytes())?;
-        }
-        // TIOCOUTQ: what was sent is there. SIOCATMARK: there is no mark.
-        0x5411 | 0x8905 => call.write(address, &[0; 4])?,
-        // SIOCGIFCONF.
-        0x8912 => {
-            let room = call.read_u32(address)?;
-            let buffer = call.read_u64(address.wrapping_add(8))?;
-            let list = interfaces::listing();
-            let fits = buffer == 0 || room as usize >= list.len();
-            let length = if fits { list.len() as u32 } else { 0 };
-            if buffer != 0 && fits {
-                call.write(buffer, &list)?;
-            }
-            call.write(address, &length.to_le_bytes())?;
-        }
-        0x8900..=0x89ff => {
-            let mut given = [0; interfaces::REQUEST_BYTES];
-            call.kernel
-                .copy_in(call.machine, call.space, address, &mut given)?;
-            let answer = interfaces::answer(request, &given)?;
-            call.write(address, &answer)?;
-        }
-        _ => return Ok(None),
-    }
-    Ok(Some(0))
 }

@@ -11,7 +11,7 @@ use super::{
     Answer, Call, advice, asynchronous, attributes, control, copying, descriptors, directories,
     epoll, execution, futexes, identity, lengths, locked_memory, locks, memory, messages, metadata,
     opening, permissions, pidfds, pipes, polling, preferences, processes, queues, renaming, seals,
-    signals, sockets, system_v, threads, time, timers, transfer, watches,
+    signals, socket_options, sockets, system_v, threads, time, timers, transfer, watches,
 };
 
 /// A system call's implementation.
@@ -250,8 +250,8 @@ const TABLE: &[Row] = &[
     (205, "getpeername", Some(sockets::getpeername)),
     (206, "sendto", Some(messages::sendto)),
     (207, "recvfrom", Some(messages::recvfrom)),
-    (208, "setsockopt", Some(sockets::setsockopt)),
-    (209, "getsockopt", Some(sockets::getsockopt)),
+    (208, "setsockopt", Some(socket_options::setsockopt)),
+    (209, "getsockopt", Some(socket_options::getsockopt)),
     (210, "shutdown", Some(sockets::shutdown)),
     (211, "sendmsg", Some(messages::sendmsg)),
     (212, "recvmsg", Some(messages::recvmsg)),

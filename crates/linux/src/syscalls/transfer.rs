@@ -238,6 +238,7 @@ fn read_step(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64
         Target::Watcher(id) => watches::read_events(call, id, pieces, wanted, nonblocking),
         Target::Timer(id) => timers::read_timer(call, id, pieces, wanted, nonblocking),
         Target::Signals(id) => timers::read_signals(call, id, pieces, wanted, nonblocking),
+        Target::Socket if wanted == 0 => Ok(0),
         Target::Socket => messages::read_socket(call, number, pieces),
         _ => Err(Errno::EBADF.into()),
     }

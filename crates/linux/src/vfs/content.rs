@@ -200,19 +200,25 @@ impl FileSystem {
     pub fn set_size(&mut self, store: &mut Store, id: InodeId, size: u64) -> Result<(), Errno> {
         if size < self.file(id)?.size {
             self.drop_pages(store.frames, id, first_gone(size)..u64::MAX)?;
-            let tail = size % PAGE_BYTES;
-            let last = size / PAGE_BYTES;
-            let shows_tail = self.page_entry(id, last)? & PAGE_PRESENT != 0;
-            if tail != 0 && shows_tail {
-                let frame = self.hold_page(store, id, last, true, true)?;
-                let zeros = vec![0; (PAGE_BYTES - tail) as usize];
-                store.machine.write(frame * PAGE_BYTES + tail, &zeros);
-            }
+            self.clear_tail(store, id, size)?;
         }
         let file = self.changed_file(store.machine, id)?;
         file.shrunk |= size < file.size;
         file.size = size;
         file.host_bytes = file.host_bytes.min(size);
+        Ok(())
+    }
+
+    /// Makes zero what the last page of a file of a size holds beyond it.
+    pub fn clear_tail(&mut self, store: &mut Store, id: InodeId, size: u64) -> Result<(), Errno> {
+        let tail = size % PAGE_BYTES;
+        let last = size / PAGE_BYTES;
+        let shows_tail = self.page_entry(id, last)? & PAGE_PRESENT != 0;
+        if tail != 0 && shows_tail {
+            let frame = self.hold_page(store, id, last, true, true)?;
+            let zeros = vec![0; (PAGE_BYTES - tail) as usize];
+            store.machine.write(frame * PAGE_BYTES + tail, &zeros);
+        }
         Ok(())
     }
 

@@ -141,6 +141,15 @@ impl OpenFile {
         }
     }
 
+    /// Under what its record locks stand, given its index: both ends of a pipe have one name, and what else
+    /// has no inode is named by itself. No inode has such a number.
+    pub fn lock_name(&self, index: u32) -> InodeId {
+        self.inode().unwrap_or(InodeId(match self.object {
+            Object::PipeReader(pipe) | Object::PipeWriter(pipe) => u32::MAX - 2 * pipe,
+            _ => u32::MAX - 2 * index - 1,
+        }))
+    }
+
     pub fn readable(&self) -> bool {
         matches!(self.flags & O_ACCMODE, O_RDONLY | O_RDWR) && self.flags & O_PATH == 0
     }

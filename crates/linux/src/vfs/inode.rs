@@ -211,6 +211,7 @@ pub(crate) struct Inode {
 pub(crate) const S_IFIFO: u32 = 0o010_000;
 pub(crate) const S_IFCHR: u32 = 0o020_000;
 pub(crate) const S_IFDIR: u32 = 0o040_000;
+pub(crate) const S_IFBLK: u32 = 0o060_000;
 pub(crate) const S_IFREG: u32 = 0o100_000;
 pub(crate) const S_IFLNK: u32 = 0o120_000;
 pub(crate) const S_IFSOCK: u32 = 0o140_000;

@@ -188,6 +188,7 @@ facts! {
     reports_of_the_system: ("reports");
     namespaces_locks_and_threads_by_number: ("namespaces");
     children_that_ended_and_stacks_of_handlers: ("children");
+    what_is_refused_in_which_order: ("refusals");
     // qemu 7.2 does not know `MAP_SHARED_VALIDATE`; Linux itself says what the text says.
     mappings_whose_flags_are_checked: ("validated");
     memory_that_is_locked_and_capabilities: ("locked");

@@ -37,6 +37,11 @@ int main(void)
     CALL(grantpt(master));
     CALL(unlockpt(master));
     int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    struct stat status;
+    CALL(fstat(slave, &status));
+    FACT(status.st_mode);
+    FACT(status.st_uid == getuid());
+    FACT(status.st_gid); /* That of tty, as distributions mount it. */
 
     CALL(ioctl(slave, TCGETA, &old));
     CALL(ioctl(slave, TCGETS, &all));
