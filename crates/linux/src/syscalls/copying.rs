@@ -1,10 +1,12 @@
 //! Copying between files: `sendfile`, `copy_file_range`, and what `splice` takes of files.
 
-use super::transfer::{STEP_BYTES, Target, made_durable, position, target, write_bytes};
-use super::{Answer, Call};
+use super::messages::{nothing_there, take_out};
+use super::transfer::{STEP_BYTES, Target, made_durable, notify, position, target, write_bytes};
+use super::{Answer, Call, Stop};
 use crate::errno::Errno;
 use crate::vfs::descriptor::O_APPEND;
 use crate::vfs::inode::Device;
+use crate::vfs::watch::IN_ACCESS;
 
 /// An offset that the guest keeps in its own memory, or the file's own.
 pub(crate) fn offset_at(call: &mut Call, address: u64) -> Result<Option<u64>, Errno> {
@@ -22,7 +24,8 @@ pub(crate) fn take_bytes(
     at: u64,
     length: u64,
 ) -> Result<Vec<u8>, Errno> {
-    match target(call, from)? {
+    // Linux does not tell a directory from what cannot be read so.
+    match target(call, from).map_err(|_| Errno::EINVAL)? {
         Target::File(inode) => call.kernel.read_file(call.machine, inode, at, length),
         Target::Text(text) => {
             let rest = text
@@ -40,6 +43,37 @@ pub(crate) fn take_bytes(
         }
         _ => Err(Errno::EINVAL),
     }
+}
+
+/// What a stream has for a pipe; what is sent with it is dropped.
+pub(crate) fn take_stream(
+    call: &mut Call,
+    from: u64,
+    length: u64,
+    waits: bool,
+) -> Result<Vec<u8>, Stop> {
+    let id = call.socket(from)?;
+    if !call.socket_state(id)?.is_stream() {
+        return Err(Errno::EINVAL.into());
+    }
+    if nothing_there(call, id, !waits, 0)?.is_some() {
+        return Ok(Vec::new());
+    }
+    let (mut bytes, mut files) = (Vec::new(), Vec::new());
+    let (mut whole, mut part) = (0, 0);
+    for message in &call.socket_state(id)?.queue {
+        let take = message.bytes.len().min(length as usize - bytes.len());
+        bytes.extend(message.bytes.iter().take(take));
+        files.extend(&message.files);
+        if take < message.bytes.len() {
+            part = take;
+            break;
+        }
+        whole += 1;
+    }
+    take_out(call, id, whole, part)?;
+    call.kernel.close_files(files);
+    Ok(bytes)
 }
 
 /// Copies file to descriptor inside the kernel and moves the offsets: each its own, or one that the guest
@@ -77,6 +111,9 @@ fn copy(
     }
     if let Some(write_at) = write_at {
         call.write(to_at, &(write_at + count).to_le_bytes())?;
+    }
+    if count > 0 {
+        notify(call, from, IN_ACCESS)?;
     }
     Ok(count)
 }

@@ -266,6 +266,28 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
             call.write(argument, &bytes)?;
             Ok(0)
         }
+        _ => prctl_without_effect(call, option, argument, others),
+    }
+}
+
+/// What can be asked with `prctl` and makes no difference here.
+fn prctl_without_effect(call: &mut Call, option: u64, argument: u64, others: [u64; 3]) -> Answer {
+    match option as i32 {
+        // PR_GET_TIMING and PR_SET_TIMING: there is one kind. PR_TASK_PERF_EVENTS_DISABLE and _ENABLE.
+        13 | 31 | 32 => Ok(0),
+        14 if argument == 0 => Ok(0),
+        // PR_MCE_KILL_GET: by default.
+        34 if argument == 0 && others == [0; 3] => Ok(2),
+        14 | 34 => Err(Errno::EINVAL.into()),
+        // PR_GET_TID_ADDRESS.
+        40 => {
+            let thread = call.kernel.threads.get(&call.thread);
+            let at = thread.map_or(0, |thread| thread.clear_child);
+            call.write(argument, &at.to_le_bytes())?;
+            Ok(0)
+        }
+        // PR_SET_IO_FLUSHER and PR_GET_IO_FLUSHER are a superuser's.
+        57 | 58 => Err(Errno::EPERM.into()),
         _ => {
             call.kernel.note_refusal(Refusal::Prctl(option as u32));
             Err(Errno::EINVAL.into())

@@ -190,6 +190,7 @@ pub(crate) fn fallocate(call: &mut Call) -> Answer {
     if mode & KEEP_SIZE == 0 && end > size {
         call.kernel.truncate_file(call.machine, inode, end)?;
     }
+    notify_changed(call, inode, IN_MODIFY);
     Ok(0)
 }
 

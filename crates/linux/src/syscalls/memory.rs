@@ -6,7 +6,9 @@ use super::locked_memory::locked_limit;
 use super::memory_types::without_type;
 use super::seals::SEAL_WRITE;
 use super::{Answer, Call, Stop};
-use crate::address_space::{Backing, LOWEST, Mapping, Purpose, SPACE_END, later_written};
+use crate::address_space::{
+    AddressSpace, Backing, LOWEST, Mapping, Purpose, SPACE_END, later_written,
+};
 use crate::errno::Errno;
 use crate::machine::{MemoryType, PAGE_BYTES};
 use crate::page_table::{EXECUTE, LOCKED, READ, WRITE, of_type};
@@ -228,6 +230,7 @@ pub(crate) fn mprotect(call: &mut Call) -> Answer {
     }
     let wished = range_of(address, length).map_err(|_| Errno::ENOMEM)?;
     let space = &call.kernel.spaces[call.space];
+    let wished = grown(space, wished, protection)?;
     let mut range = space.covered(&wished);
     let mut error = (range != wished).then_some(Errno::ENOMEM);
     if permissions & WRITE != 0 {
@@ -246,6 +249,20 @@ pub(crate) fn mprotect(call: &mut Call) -> Answer {
             .protect(call.machine, call.space, &range, permissions);
     }
     error.map_or(Ok(0), |error| Err(error.into()))
+}
+
+/// What is protected where a mapping is to be so as far as it grows: a stack, from its lowest page.
+fn grown(space: &AddressSpace, range: Range<u64>, protection: u64) -> Result<Range<u64>, Errno> {
+    const GROWS_DOWN: u64 = 0x0100_0000;
+    const GROWS: u64 = 0x0300_0000;
+    if protection & GROWS == 0 || range.is_empty() {
+        return Ok(range);
+    }
+    let (start, first) = space.find(range.start).ok_or(Errno::ENOMEM)?;
+    if protection & GROWS != GROWS_DOWN || first.purpose != Purpose::Stack {
+        return Err(Errno::EINVAL);
+    }
+    Ok(start..range.end)
 }
 
 /// `mremap`.

@@ -363,7 +363,7 @@ struct Received {
 }
 
 /// Whether there is nothing to take, and what that means.
-fn nothing_there(
+pub(super) fn nothing_there(
     call: &mut Call,
     id: u32,
     nonblocking: bool,
@@ -506,7 +506,7 @@ fn receive(call: &mut Call, number: u64, pieces: &Pieces, flags: u32) -> Result<
 
 /// Removes so many messages, and a part of the next; senders may have room again. Files of removed
 /// messages are the caller's.
-fn take_out(call: &mut Call, id: u32, whole: usize, part: usize) -> Result<(), Errno> {
+pub(super) fn take_out(call: &mut Call, id: u32, whole: usize, part: usize) -> Result<(), Errno> {
     let held_up = call.kernel.held_up_by(id);
     let sockets = &mut call.kernel.rare.sockets;
     for _ in 0..whole {

@@ -79,7 +79,7 @@ pub(crate) fn pidfd_send_signal(call: &mut Call) -> Answer {
         if given != u32::from(signal) {
             return Err(Errno::EINVAL.into());
         }
-        info_at(call, address, signal)?
+        info_at(call, address, signal, id.0)?
     };
     if !call.kernel.processes.exists(id) {
         return Err(Errno::ESRCH.into());

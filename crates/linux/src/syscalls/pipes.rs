@@ -3,7 +3,8 @@
 //! Always true: whoever waits for the other end of a FIFO has not opened it yet; the one who comes
 //! opens it for both, so that neither can miss the other.
 
-use super::copying::{offset_at, take_bytes};
+use super::copying::{offset_at, take_bytes, take_stream};
+use super::messages;
 use super::transfer::{
     self, TRANSFER_BYTES_MAX, consume_pipe, fill_pipe, gather, nobody_reads, peek_pipe, vector,
     write_bytes,
@@ -20,6 +21,7 @@ use crate::vfs::descriptor::{
     Object, OpenFile,
 };
 use crate::vfs::pipe::{Pipe, PipeTraits, capacity_for};
+use crate::vfs::watch::IN_ACCESS;
 
 const SPLICE_F_NONBLOCK: u64 = 2;
 const SPLICE_FLAGS: u64 = 15;
@@ -265,20 +267,38 @@ pub(crate) fn splice(call: &mut Call) -> Answer {
         }
         (None, Some((sink, ..))) => {
             let takes = waits(call, to, flags)?;
+            let gives = waits(call, from, flags)?;
             let at = offset_at(call, from_at)?;
-            let room = must_take(call, sink, takes)?;
-            let own = call.file(from)?.offset;
-            let position = at.unwrap_or(own);
-            let bytes = take_bytes(call, from, position, length.min(room))?;
-            let moved = position + bytes.len() as u64;
-            match at {
-                Some(_) => call.write(from_at, &moved.to_le_bytes())?,
-                None => call.file_mut(from)?.offset = moved,
-            }
+            let length = length.min(must_take(call, sink, takes)?);
+            let bytes = if messages::is_socket(call, from) && at.is_none() {
+                take_stream(call, from, length, gives)?
+            } else {
+                take_file(call, from, (from_at, at), length)?
+            };
             fill_pipe(call, sink, &bytes, false);
             Ok(bytes.len() as u64)
         }
     }
+}
+
+/// What a file gives to a pipe, at an offset that the guest keeps or at its own, which then moves.
+fn take_file(
+    call: &mut Call,
+    from: u64,
+    (from_at, at): (u64, Option<u64>),
+    length: u64,
+) -> Result<Vec<u8>, Errno> {
+    let position = at.unwrap_or(call.file(from)?.offset);
+    let bytes = take_bytes(call, from, position, length)?;
+    let moved = position + bytes.len() as u64;
+    match at {
+        Some(_) => call.write(from_at, &moved.to_le_bytes())?,
+        None => call.file_mut(from)?.offset = moved,
+    }
+    if !bytes.is_empty() {
+        transfer::notify(call, from, IN_ACCESS)?;
+    }
+    Ok(bytes)
 }
 
 /// `tee`.

@@ -324,13 +324,19 @@ pub(crate) fn waitid(call: &mut Call) -> Answer {
         3 => Wanted::One(call.process_behind(u64::from(id))?.0),
         _ => return Err(Errno::EINVAL.into()),
     };
+    // By a descriptor that never waits, nobody does.
+    let never_waits = kind == 3 && call.file(u64::from(id))?.nonblocking();
     let ended = ended_child(call, wanted, options)?;
     let changed = match ended {
         None => changed_child(call, wanted, options, options & WNOWAIT == 0),
         Some(_) => None,
     };
     if ended.is_none() && changed.is_none() && options & WNOHANG == 0 {
-        return Err(Stop::Wait(Wait::Child, None));
+        return Err(if never_waits {
+            Errno::EAGAIN.into()
+        } else {
+            Stop::Wait(Wait::Child, None)
+        });
     }
     let told = ended.map(|(child, zombie)| (child, zombie.ending.code_and_status()));
     let told = told.or(changed.map(|(child, change)| (child, change.code_and_status())));

@@ -207,6 +207,9 @@ fn kill_thread(call: &mut Call, thread: u64, signal: u64) -> Answer {
 
 /// `tkill`.
 pub(crate) fn tkill(call: &mut Call) -> Answer {
+    if call.arguments[0] as i32 <= 0 {
+        return Err(Errno::EINVAL.into());
+    }
     kill_thread(call, call.arguments[0], call.arguments[1])
 }
 
@@ -223,9 +226,18 @@ pub(crate) fn tgkill(call: &mut Call) -> Answer {
     kill_thread(call, thread, signal)
 }
 
-/// The signal of a guest's `siginfo_t`.
-pub(crate) fn info_at(call: &mut Call, address: u64, signal: u8) -> Result<SignalInfo, Errno> {
+/// The signal of a guest's `siginfo_t`, for a process or thread with a number: nobody pretends to another
+/// that it came from the kernel, or from `tkill`.
+pub(crate) fn info_at(
+    call: &mut Call,
+    address: u64,
+    signal: u8,
+    to: u32,
+) -> Result<SignalInfo, Errno> {
     let code = call.read_u32(address.wrapping_add(8))? as i32;
+    if (code >= 0 || code == SI_TKILL) && to != call.thread.0 {
+        return Err(Errno::EPERM);
+    }
     let words = [
         call.read_u64(address.wrapping_add(16))?,
         call.read_u64(address.wrapping_add(24))?,
@@ -241,7 +253,7 @@ pub(crate) fn info_at(call: &mut Call, address: u64, signal: u8) -> Result<Signa
 pub(crate) fn rt_sigqueueinfo(call: &mut Call) -> Answer {
     let [process, signal, address, ..] = call.arguments;
     let signal = signal_number(signal)?;
-    let info = info_at(call, address, signal)?;
+    let info = info_at(call, address, signal, process as u32)?;
     let id = ProcessId(process as u32);
     if !call.kernel.processes.exists(id) {
         return Err(Errno::ESRCH.into());
@@ -256,7 +268,7 @@ pub(crate) fn rt_sigqueueinfo(call: &mut Call) -> Answer {
 pub(crate) fn rt_tgsigqueueinfo(call: &mut Call) -> Answer {
     let [process, thread, signal, address, ..] = call.arguments;
     let signal = signal_number(signal)?;
-    let info = info_at(call, address, signal)?;
+    let info = info_at(call, address, signal, thread as u32)?;
     let id = ThreadId(thread as u32);
     let known = call.kernel.threads.contains_key(&id);
     if !known || call.kernel.process_of(id) != ProcessId(process as u32) {
