@@ -47,6 +47,9 @@ impl Default for Wishes {
 /// The wishes of the threads that have any.
 pub(crate) type AllWishes = BTreeMap<ThreadId, Wishes>;
 
+/// `SCHED_RESET_ON_FORK`, which stands with a policy and is not handed on.
+pub(crate) const RESET_ON_FORK: u32 = 0x4000_0000;
+
 /// `IOPRIO_CLASS_BE`, level 4.
 const BEST_EFFORT: u32 = 2 << 13 | 4;
 
@@ -67,11 +70,33 @@ impl Call<'_> {
         }
     }
 
+    /// Wishes for a policy and a niceness. To be less nice than before, to be idle no more, and to hand
+    /// everything on again, is a superuser's.
+    pub fn wish_policy(&mut self, thread: ThreadId, policy: u32, nice: i32) -> Result<(), Errno> {
+        const IDLE: u32 = 5;
+        let before = self.wishes(thread);
+        let is_idle = policy & !RESET_ON_FORK == IDLE;
+        let was_idle = before.policy & !RESET_ON_FORK == IDLE;
+        let rises = !is_idle && (was_idle || nice < before.nice);
+        if rises || before.policy & !policy & RESET_ON_FORK != 0 {
+            return Err(Errno::EPERM);
+        }
+        self.wish(thread, |wishes| {
+            wishes.policy = policy;
+            if !is_idle {
+                wishes.nice = nice;
+            }
+        });
+        Ok(())
+    }
+
     /// A new thread wishes what the one wishes that made it, is bound to what that is, and runs where it may.
     pub fn inherit_wishes(&mut self, child: ThreadId) {
+        let own = self.wishes(self.thread);
         let wishes = Wishes {
             death_signal: 0,
-            ..self.wishes(self.thread)
+            policy: own.policy & !RESET_ON_FORK,
+            ..own
         };
         self.wish(child, |own| *own = wishes);
         self.kernel.inherit_restraint(self.thread, child);
@@ -244,27 +269,47 @@ pub(crate) fn get_mempolicy(call: &mut Call) -> Answer {
 /// Bytes of the first `struct sched_attr`, and of today's.
 const ATTRIBUTE_BYTES: u64 = 48;
 const ATTRIBUTE_BYTES_TODAY: usize = 56;
+/// More are none that the kernel could know.
+const ATTRIBUTE_BYTES_MAX: u64 = 4096;
 
 /// `sched_setattr`: like `sched_setscheduler`.
 pub(crate) fn sched_setattr(call: &mut Call) -> Answer {
+    const KNOWN: u64 = 0x7f;
+    const RESET: u64 = 1;
+    const KEEP_POLICY: u64 = 8;
+    const KEEP_PARAMETERS: u64 = 16;
     let [thread, address, flags, ..] = call.arguments;
     if flags != 0 || address == 0 {
         return Err(Errno::EINVAL.into());
     }
     let size = u64::from(call.read_u32(address)?);
-    if size != 0 && size < ATTRIBUTE_BYTES {
+    if size != 0 && !(ATTRIBUTE_BYTES..=ATTRIBUTE_BYTES_MAX).contains(&size) {
+        call.write(address, &(ATTRIBUTE_BYTES_TODAY as u32).to_le_bytes())?;
+        return Err(Errno::E2BIG.into());
+    }
+    let policy = call.read_u32(address.wrapping_add(4))?;
+    let flags = call.read_u64(address.wrapping_add(8))?;
+    let nice = call.read_u32(address.wrapping_add(16))? as i32;
+    let priority = call.read_u32(address.wrapping_add(20))?;
+    if flags & !KNOWN != 0 {
         return Err(Errno::EINVAL.into());
     }
     let thread = call.thread_named(thread)?;
-    let policy = call.read_u32(address.wrapping_add(4))?;
-    let nice = call.read_u32(address.wrapping_add(16))? as i32;
-    let priority = call.read_u32(address.wrapping_add(20))?;
+    let before = call.wishes(thread);
+    let policy = if flags & KEEP_POLICY == 0 {
+        policy
+    } else {
+        before.policy & !RESET_ON_FORK
+    };
+    let nice = if flags & KEEP_PARAMETERS == 0 {
+        nice.clamp(-20, 19)
+    } else {
+        before.nice
+    };
+    let reset = if flags & RESET == 0 { 0 } else { RESET_ON_FORK };
     match policy {
         0 | 3 | 5 if priority == 0 => {
-            call.wish(thread, |wishes| {
-                wishes.policy = policy;
-                wishes.nice = nice.clamp(-20, 19);
-            });
+            call.wish_policy(thread, policy | reset, nice)?;
             Ok(0)
         }
         1 | 2 | 6 => Err(Errno::EPERM.into()),
@@ -275,7 +320,7 @@ pub(crate) fn sched_setattr(call: &mut Call) -> Answer {
 /// `sched_getattr`.
 pub(crate) fn sched_getattr(call: &mut Call) -> Answer {
     let [thread, address, size, flags, ..] = call.arguments;
-    if flags != 0 || address == 0 || !(ATTRIBUTE_BYTES..=4096).contains(&size) {
+    if flags != 0 || address == 0 || !(ATTRIBUTE_BYTES..=ATTRIBUTE_BYTES_MAX).contains(&size) {
         return Err(Errno::EINVAL.into());
     }
     let thread = call.thread_named(thread)?;
@@ -283,7 +328,8 @@ pub(crate) fn sched_getattr(call: &mut Call) -> Answer {
     let mut bytes = [0; ATTRIBUTE_BYTES_TODAY];
     let told = ATTRIBUTE_BYTES_TODAY.min(size as usize);
     bytes[..4].copy_from_slice(&(told as u32).to_le_bytes());
-    bytes[4..8].copy_from_slice(&wishes.policy.to_le_bytes());
+    bytes[4..8].copy_from_slice(&(wishes.policy & !RESET_ON_FORK).to_le_bytes());
+    bytes[8] = u8::from(wishes.policy & RESET_ON_FORK != 0);
     bytes[16..20].copy_from_slice(&wishes.nice.to_le_bytes());
     call.write(address, &bytes[..told])?;
     Ok(0)

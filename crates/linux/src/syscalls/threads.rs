@@ -1,5 +1,6 @@
 //! Threads: making and ending them, and what they ask about harts.
 
+use super::preferences::RESET_ON_FORK;
 use super::processes::clone_process;
 use super::{Answer, Call, Stop};
 use crate::affinity::HartSet;
@@ -120,6 +121,9 @@ pub(crate) fn sched_setaffinity(call: &mut Call) -> Answer {
 
 /// `sched_getscheduler`: what was wished for; every thread has equal turns, whatever it is.
 pub(crate) fn sched_getscheduler(call: &mut Call) -> Answer {
+    if (call.arguments[0] as i32).is_negative() {
+        return Err(Errno::EINVAL.into());
+    }
     let thread = scheduled_thread(call)?;
     Ok(u64::from(call.wishes(thread).policy))
 }
@@ -133,9 +137,11 @@ pub(crate) fn sched_setscheduler(call: &mut Call) -> Answer {
     }
     let priority = call.read_u32(parameter)? as i32;
     let thread = scheduled_thread(call)?;
-    match (policy, priority) {
+    let policy = policy as u32;
+    match (policy & !RESET_ON_FORK, priority) {
         (0 | 3 | 5, 0) => {
-            call.wish(thread, |wishes| wishes.policy = policy as u32);
+            let nice = call.wishes(thread).nice;
+            call.wish_policy(thread, policy, nice)?;
             Ok(0)
         }
         (1 | 2, 1..=99) => Err(Errno::EPERM.into()),
@@ -185,6 +191,9 @@ fn scheduled_thread(call: &Call) -> Result<ThreadId, Errno> {
 /// `sched_getparam`: priority 0.
 pub(crate) fn sched_getparam(call: &mut Call) -> Answer {
     let [id, parameter, ..] = call.arguments;
+    if parameter == 0 || (id as i32).is_negative() {
+        return Err(Errno::EINVAL.into());
+    }
     check_thread(call, id)?;
     call.write(parameter, &0_u32.to_le_bytes())?;
     Ok(0)
@@ -210,6 +219,9 @@ pub(crate) fn sched_priority_min(call: &mut Call) -> Answer {
 
 /// `sched_rr_get_interval`.
 pub(crate) fn sched_interval(call: &mut Call) -> Answer {
+    if (call.arguments[0] as i32).is_negative() {
+        return Err(Errno::EINVAL.into());
+    }
     check_thread(call, call.arguments[0])?;
     call.write(call.arguments[1], &super::time_bytes(4_000_000))?;
     Ok(0)

@@ -11,6 +11,7 @@ use crate::limits::UNLIMITED;
 use crate::machine::{Machine, PAGE_BYTES, ThreadId};
 use crate::page_table::{EXECUTE, READ, VALID, WRITE, frame_of};
 use crate::process::{Process, ProcessId};
+use crate::syscalls::preferences::RESET_ON_FORK;
 use crate::thread::{Thread, ThreadState};
 
 /// What of mappings is in memory.
@@ -332,7 +333,7 @@ impl Kernel {
              {hart} 0 {policy} 0 0 0 0 0 0 0 0 0 0 0\n",
             priority = 20 + wishes.nice,
             nice = wishes.nice,
-            policy = wishes.policy,
+            policy = wishes.policy & !RESET_ON_FORK,
             id = thread.map_or(process.id.0, |thread| thread.0),
             parent = process.parent.map_or(0, |parent| parent.0),
             state = &self.state_of(process, thread)[..1],

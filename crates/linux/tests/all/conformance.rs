@@ -190,6 +190,7 @@ facts! {
     children_that_ended_and_stacks_of_handlers: ("children");
     what_is_refused_in_which_order: ("refusals");
     what_moves_and_who_is_told: ("moving");
+    policies_and_niceness: ("policies");
     // qemu 7.2 does not know `MAP_SHARED_VALIDATE`; Linux itself says what the text says.
     mappings_whose_flags_are_checked: ("validated");
     memory_that_is_locked_and_capabilities: ("locked");
