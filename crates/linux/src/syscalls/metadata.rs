@@ -1,7 +1,7 @@
 //! What files and the file system tell of themselves.
 //!
-//! Always true: there is one device and one user, and nothing of the host shows but names, sizes and
-//! bytes.
+//! Always true: there is one device, namespaces apart, and one user, and nothing of the host shows but
+//! names, sizes and bytes.
 
 use super::names::{AT_FDCWD, AT_HOW, AT_SYMLINK_NOFOLLOW, DESCRIPTOR_LINKS, Named, check_flags};
 use super::{Answer, Call, put, put_half};
@@ -12,14 +12,16 @@ use crate::process::{ProcessId, USER_ID};
 use crate::vfs::descriptor::Object;
 use crate::vfs::inode::{Device, InodeId, Node, S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK};
 
-/// The device number of every file.
+/// The device number of every file that is in a directory, and that of namespaces, which stand in none.
 const DEVICE_NUMBER: u64 = 0x801;
+const NAMESPACES_NUMBER: u64 = 4;
 
 /// The group of what stands in `/dev/pts`: as a rule it is mounted with that of `tty`.
 const TERMINALS_GROUP: u32 = 5;
 
 /// What `stat` tells.
 pub(crate) struct Metadata {
+    device: u64,
     inode: u64,
     pub mode: u32,
     links: u32,
@@ -54,11 +56,12 @@ impl Kernel {
             Node::Device(Device::Slave(number)) => 0x8800 + u64::from(*number),
             _ => 0,
         };
-        let number = match &inode.node {
-            Node::Namespace(namespace) => namespace.number(),
-            _ => u64::from(id.0) + 1,
+        let (device, number) = match &inode.node {
+            Node::Namespace(namespace) => (NAMESPACES_NUMBER, namespace.number()),
+            _ => (DEVICE_NUMBER, u64::from(id.0) + 1),
         };
         Ok(Metadata {
+            device,
             inode: number,
             mode: inode.type_bits() | inode.mode,
             links: inode.links.max(u32::from(inode.type_bits() != S_IFREG)),
@@ -77,6 +80,7 @@ impl Kernel {
     pub(crate) fn metadata_of_link(&self, number: u32) -> Metadata {
         const LINK_BYTES: u64 = 64;
         Metadata {
+            device: DEVICE_NUMBER,
             inode: DESCRIPTOR_LINKS + u64::from(number),
             mode: S_IFLNK | 0o700,
             links: 1,
@@ -106,6 +110,7 @@ impl Kernel {
         // Beyond every inode number of the tree.
         let inode = (1 << 32) + u64::from(descriptor.file);
         Ok(Metadata {
+            device: DEVICE_NUMBER,
             inode,
             mode,
             links: 1,
@@ -122,7 +127,7 @@ impl Metadata {
     /// `struct stat`.
     fn stat_bytes(&self) -> [u8; 128] {
         let mut bytes = [0; 128];
-        put(&mut bytes, 0, DEVICE_NUMBER);
+        put(&mut bytes, 0, self.device);
         put(&mut bytes, 8, self.inode);
         put_half(&mut bytes, 16, self.mode);
         put_half(&mut bytes, 20, self.links);
@@ -157,8 +162,8 @@ impl Metadata {
         bytes[112..128].copy_from_slice(&modified);
         put_half(&mut bytes, 128, (self.device_type >> 8) as u32);
         put_half(&mut bytes, 132, self.device_type as u32 & 0xff);
-        put_half(&mut bytes, 136, DEVICE_NUMBER as u32 >> 8);
-        put_half(&mut bytes, 140, DEVICE_NUMBER as u32 & 0xff);
+        put_half(&mut bytes, 136, (self.device >> 8) as u32);
+        put_half(&mut bytes, 140, self.device as u32 & 0xff);
         bytes
     }
 }

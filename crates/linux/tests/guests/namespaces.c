@@ -75,6 +75,8 @@ static void namespaces(void)
     CALL(stat("/proc/thread-self/ns/user", &behind));
     FACT(link.st_ino == behind.st_ino);
     FACT(fcntl(users, F_GETFD));
+    stat(".", &link);
+    FACT(link.st_dev != behind.st_dev);
     CALL(ioctl(open(".", O_RDONLY), GET_NSTYPE));
     CALL(open("/proc/self/ns/net", O_RDONLY | O_NOFOLLOW));
     CALL(open("/proc/self/ns/net/x", O_RDONLY));
