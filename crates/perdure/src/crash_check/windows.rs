@@ -236,6 +236,7 @@ fn flush_name(how: Flush) -> &'static str {
         Flush::Instruction(CacheBlock::DcCvac) => "dc cvac",
         Flush::Instruction(CacheBlock::DcCvap) => "dc cvap",
         Flush::NonTemporal => "non-temporal store",
+        Flush::MemoryType => "memory type",
         Flush::Kernel => "kernel",
     }
 }

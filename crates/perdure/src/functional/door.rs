@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use perdure_hardware::arena::Arena;
 use perdure_hardware::line::{LINE_BYTES, Line, cut_at, pieces};
-use perdure_linux::{Kernel, PAGE_BYTES, SpaceId};
+use perdure_linux::{Kernel, MemoryType, PAGE_BYTES, SpaceId};
 use perdure_riscv::{
     Access, Amo, Barrier, CacheBlock, Fault, FetchedLine, Mark, Memory, Scalar, offset_behind,
 };
@@ -98,6 +98,8 @@ struct Entry {
     physical: u64,
     writable: bool,
     is_pool: bool,
+    /// Its memory type sends every store to memory.
+    sends: bool,
 }
 
 /// What is remembered of translations, and of code.
@@ -193,9 +195,21 @@ impl<W: Watcher> Door<'_, W> {
                 physical,
                 writable: page.writable,
                 is_pool,
+                sends: page.memory_type != MemoryType::WriteBack,
             };
         }
         Ok((physical + address % PAGE_BYTES, is_pool))
+    }
+
+    /// Whether a store to an address that was translated goes on to memory, because of its memory type.
+    fn sends(&self, address: u64) -> bool {
+        self.lookaside.find(self.space, address).map_or_else(
+            || {
+                let page = self.kernel.translate(self.space, address, Access::Store);
+                page.is_some_and(|page| page.memory_type != MemoryType::WriteBack)
+            },
+            |entry| entry.sends,
+        )
     }
 
     /// What an access gets that the watcher does not let happen.
@@ -257,14 +271,18 @@ impl<W: Watcher> Door<'_, W> {
         for (at, _) in cut_at(PAGE_BYTES, address, bytes.len()) {
             self.translate(at, Access::Store)?;
         }
-        for (at, piece) in cut_at(ATOM_BYTES, address, bytes.len()) {
-            let (physical, is_pool) = self.translate(at, Access::Store)?;
+        for (place, piece) in cut_at(ATOM_BYTES, address, bytes.len()) {
+            let (physical, is_pool) = self.translate(place, Access::Store)?;
             let bytes = &bytes[piece];
             if is_pool {
                 let at = self.at(retired);
                 self.watcher.stores(self.pool, physical, bytes, &at);
                 self.pool.write(physical, bytes);
                 *self.stores_left = self.stores_left.saturating_sub(1);
+                if self.sends(place) {
+                    let line = physical & !(LINE - 1);
+                    self.pauses |= !self.watcher.flushes(line, Flush::MemoryType, &at);
+                }
             } else {
                 self.memory.write(physical, bytes);
             }

@@ -87,6 +87,8 @@ pub enum Flush {
     Instruction(CacheBlock),
     /// A store around the caches, which comes with it.
     NonTemporal,
+    /// The memory type of a mapping, for a store to it, which comes with that.
+    MemoryType,
     /// The kernel, for `msync` and its kin.
     Kernel,
 }
