@@ -23,6 +23,7 @@ use crate::persist::{Effect, Fence, Persist, Point};
 use crate::policy::{Cause, Eviction, Policy, Reason};
 use crate::time::Cycles;
 use crate::trace::Traced;
+use crate::watched::Ordered;
 
 /// What an access asks of the caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,6 +215,7 @@ impl Hardware {
         }
         let version = policy.current_version(hart);
         self.hear_bytes(hart, line, version, &new, ready);
+        (self.memory).hear_order(|| Ordered::Persisted { hart, line });
         if self.directories.apart().is_some() {
             let stored = Some((new, version));
             ready = self.depart(policy, group, line, stored, Reason::CacheBlock, ready);
@@ -246,10 +248,26 @@ impl Hardware {
             ready = self.send_combined(policy, hart, &oldest, now);
         }
         self.memory.hear_combined(hart, line);
-        if let Some(complete) = self.cores[hart].combining.put(line, stored) {
-            self.send_combined(policy, hart, &complete, ready);
+        match self.cores[hart].combining.put(line, stored) {
+            Some(complete) => _ = self.send_combined(policy, hart, &complete, ready),
+            None if self.memory.hears_order() => self.hear_waiting(policy, hart, line, ready),
+            None => {}
         }
         ready
+    }
+
+    /// What waits in a combining buffer has its place among all stores, and is sent at the next fence.
+    #[cold]
+    fn hear_waiting<P: Policy + ?Sized>(
+        &mut self,
+        policy: &P,
+        hart: usize,
+        line: LineNumber,
+        now: Cycles,
+    ) {
+        let newest = self.peek(policy, line);
+        self.hear_bytes(hart, line, policy.current_version(hart), &newest, now);
+        (self.memory).hear_order(|| Ordered::Persisted { hart, line });
     }
 
     /// Sends what a combining buffer has of a line. Returns when memory has taken it.

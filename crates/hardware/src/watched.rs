@@ -76,7 +76,7 @@ pub enum Heard {
 /// What says in which order bytes become durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ordered {
-    /// A hart's persist operation sends a line's bytes to where they survive.
+    /// A hart's persist operation sends a line's bytes to where they survive, or a store around the caches.
     Persisted {
         /// Who.
         hart: usize,
@@ -174,6 +174,12 @@ impl Memory {
         {
             watched.combined.insert((hart, line), watched.writer);
         }
+    }
+
+    /// Whether anybody hears in which order bytes become durable.
+    #[inline]
+    pub(crate) fn hears_order(&self) -> bool {
+        (self.watched.as_ref()).is_some_and(|watched| !watched.range.is_empty())
     }
 
     /// Something happens that is of interest to whoever hears in which order bytes become durable.
