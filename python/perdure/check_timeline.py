@@ -69,8 +69,8 @@ def _where(bug: Bug, moment: Moment) -> str:
     if moment["kind"] == "power":
         return "; ".join(lacking(bug))
     if moment["kind"] in ("missing-fence", "missing-order", "missing-flush-and-fence"):
-        before = [where(mark.place) for mark in belongs(bug)]
-        return f"before {before[0]}" if len(before) == 1 else ""
+        found = [f"{mark.beside} {where(mark.place)}" for mark in belongs(bug)]
+        return found[0] if len(found) == 1 else ""
     places = (moment["place"], moment["caller"])
     return " ← ".join(where(place) for place in places if place is not None)
 

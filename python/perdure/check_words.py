@@ -16,7 +16,7 @@ from perdure import _core
 from perdure.explanation import plural
 
 if TYPE_CHECKING:
-    from perdure.check_results import Bug, Place, Store
+    from perdure.check_results import Bug, Moment, Place, Store
 
 ADVICE = {
     "missing-flush": "flush the line behind this store, and wait for that with a fence, before "
@@ -125,8 +125,11 @@ def belongs(bug: Bug) -> Iterator[Mark]:
             if one["behind"] is not None:
                 yield Mark(one["behind"], "missing", "a flush belongs", "behind")
     if bug["defect"] == "missing-fence":
-        for place in _orders(bug, later=True):
-            yield Mark(place, "missing", "a fence belongs", "before")
+        if (flush := flushed_by_another(bug)) is None:
+            for place in _orders(bug, later=True):
+                yield Mark(place, "missing", "a fence belongs", "before")
+        elif flush["place"] is not None:
+            yield Mark(flush["place"], "missing", "a fence belongs", "behind")
     if bug["defect"] == "wrong-order":
         store = where(bug["lost"][0]["place"]) if bug["lost"] else "the store"
         for later, what in (
@@ -135,6 +138,13 @@ def belongs(bug: Bug) -> Iterator[Mark]:
         ):
             for place in _orders(bug, later=later):
                 yield Mark(place, "missing", what, "before")
+
+
+def flushed_by_another(bug: Bug) -> Moment | None:
+    """Where a fence belongs that only the thread which flushed can make, and another one stored."""
+    kept = {moment["thread"] for moment in bug["timeline"] if moment["kind"] == "kept"}
+    missing = (moment for moment in bug["timeline"] if moment["kind"] == "missing-fence")
+    return next((moment for moment in missing if moment["thread"] not in kept), None)
 
 
 def _orders(bug: Bug, later: bool) -> Iterator[Place]:

@@ -22,6 +22,8 @@ enum Turn {
     /// It belongs behind the store.
     Behind,
     Event,
+    /// It belongs behind the flush.
+    Afterwards,
     Power,
 }
 
@@ -123,7 +125,16 @@ fn missing(cause: &Cause) -> Vec<Moment> {
                 (one.last.retired, Turn::Behind, value)
             })
             .collect(),
-        Defect::MissingFence => before("missing-fence", &lost, later().min_by_key(made)),
+        Defect::MissingFence => {
+            let next = later().min_by_key(made);
+            match next.and_then(|next| flushed_by_another(cause, next)) {
+                Some(flush) => {
+                    let value = moment("missing-fence", &flush.at, &lost, nearest(cause, flush));
+                    vec![(flush.at.retired, Turn::Afterwards, value)]
+                }
+                None => before("missing-fence", &lost, next),
+            }
+        }
         Defect::WrongOrder => {
             let mut missing = before("missing-order", &lost, early().min_by_key(made));
             let next = later().min_by_key(made);
@@ -132,6 +143,26 @@ fn missing(cause: &Cause) -> Vec<Moment> {
         }
         Defect::Torn | Defect::NotRecoverable => Vec::new(),
     }
+}
+
+/// The last flush of a lost store, where another thread made it than the store that is found without it: a
+/// fence of that one would not wait.
+fn flushed_by_another<'c>(cause: &'c Cause, next: &Involved) -> Option<&'c Event> {
+    let covers = |event: &&Event| {
+        let is_lost = |one: &Involved| {
+            Some(one.line) == event.line && one.store.at.retired < event.at.retired
+        };
+        event.times.is_none() && cause.lost.iter().any(is_lost)
+    };
+    let last = cause.events.iter().filter(covers).next_back();
+    last.filter(|flush| flush.at.thread != next.store.at.thread)
+}
+
+/// Where a flush is in the function that made the store, or whoever called for it.
+fn nearest<'c>(cause: &'c Cause, flush: &'c Event) -> Option<&'c Place> {
+    let stored = cause.lost.first().and_then(|one| innermost(&one.stack));
+    let is_there = |place: &&Place| stored.is_some_and(|one| one.function == place.function);
+    (flush.places.iter().find(is_there)).or(flush.places.first())
 }
 
 /// What belongs before a store, if there is one.
