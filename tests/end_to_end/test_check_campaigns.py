@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -136,6 +137,28 @@ def test_a_check_goes_on_after_it_was_interrupted(command: Command, tmp_path: Pa
     assert 0 < part["points"]["explored"] < part["points"]["found"]
     whole = check(command, size)
     assert check(command, size, options=(*DUMP, "--continue", file)) == whole
+
+
+def test_a_disk_that_is_full_ends_no_check(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "kept"
+    line = words("40", "no-flush", options=(*DUMP, "--continue", file))
+    perdure = shlex.join([sys.executable, "-m", "perdure.cli", *line])
+    # A file of more than a kibibyte cannot be written.
+    ended = subprocess.run(
+        ["bash", "-c", f"ulimit -f 1; exec {perdure}"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 1, ended.stderr
+    report = json.loads(ended.stdout)
+    del report["host"]
+    whole = check(command, "40", "no-flush")
+    (said,) = set(report["notices"]) - set(whole["notices"])
+    assert said.startswith(f"--continue {file}: File too large")
+    assert {**report, "notices": whole["notices"]} == whole
 
 
 def test_a_file_of_another_check_is_refused_with_what_differs(

@@ -92,6 +92,8 @@ pub fn run(
         runs
     };
     if is_whole {
+        let unkept = book.unkept();
+        book.done.notices.extend(unkept);
         return report::of(asked, &surveyed, schedules, &book.done, observer);
     }
     let interrupted = book.done.interrupted;

@@ -47,6 +47,8 @@ pub struct Keeper {
     written: Option<Instant>,
     /// A limit, or the user, has ended the check within a run: that is where it goes on.
     is_over: bool,
+    /// Why it could not be written the last time.
+    pub unkept: Option<String>,
 }
 
 /// What a check is of, by name.
@@ -96,6 +98,7 @@ impl Keeper {
             subject: subject_of(asked, surveyed)?,
             written: None,
             is_over: false,
+            unkept: None,
         };
         let done = match given_files::regular(path) {
             Ok(bytes) => keeper.read(&bytes)?,
@@ -103,6 +106,12 @@ impl Keeper {
             Err(source) => return Err(keeper.host(source)),
         };
         Ok((keeper, done))
+    }
+
+    /// Refuses a place where no file can be, before anything is explored.
+    pub fn probe(&self) -> Result<(), Error> {
+        let probed = Replaced::create(&self.path).map(drop);
+        probed.map_err(|source| self.host(source))
     }
 
     fn host(&self, source: std::io::Error) -> Error {
@@ -162,8 +171,10 @@ impl Keeper {
         };
         let content = postcard::to_allocvec(&kept);
         let content = content.map_err(|error| Error::Defect(format!("--continue: {error}")))?;
-        self.replace(&content).map_err(|source| self.host(source))?;
         self.written = Some(Instant::now());
+        // A disk that is full ends no check: there may be room the next time.
+        let replaced = self.replace(&content);
+        self.unkept = replaced.err().map(|source| self.host(source).to_string());
         Ok(())
     }
 

@@ -30,10 +30,12 @@ impl Book {
                 (Some(keeper), done)
             }
         };
+        let keeper = keeper.filter(|_| shares.part.is_none());
+        keeper.as_ref().map_or(Ok(()), Keeper::probe)?;
         Ok(Self {
             done,
             is_torn: false,
-            keeper: keeper.filter(|_| shares.part.is_none()),
+            keeper,
             shares,
         })
     }
@@ -44,5 +46,13 @@ impl Book {
             Some(keeper) if !self.is_torn => keeper.write(&self.done, is_last),
             _ => Ok(()),
         }
+    }
+
+    /// What there is to say of a file that could not be written the last time.
+    pub(super) fn unkept(&self) -> Option<String> {
+        let why = self.keeper.as_ref()?.unkept.as_ref()?;
+        Some(format!(
+            "{why}; what was explored since it was last written is not there"
+        ))
     }
 }
