@@ -43,7 +43,13 @@ pub enum Interrupted {
     /// The image is damaged.
     #[error(transparent)]
     Corrupt(#[from] Corruption),
+    /// Whoever recovers has a defect, which says this of itself.
+    #[error("{PANICKED}: it {0}")]
+    Panicked(String),
 }
+
+/// How it begins what [`Interrupted::Panicked`] says.
+pub const PANICKED: &str = "recovery has a defect";
 
 /// The surviving bytes, writable, with a journal that can put everything back.
 pub struct Surviving<'a> {

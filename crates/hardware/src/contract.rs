@@ -16,6 +16,9 @@ use crate::policy::{DeviceAnswer, Evicted, Policy, PolicyFailure};
 use crate::shadow::Shadow;
 use crate::time::Cycles;
 
+/// No clock comes to it: after 73 years at 2 GHz.
+const NEVER: Cycles = 1 << 62;
+
 /// A hook that is being answered.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
@@ -247,6 +250,9 @@ impl Hardware {
             contract.breaks(|| {
                 format!("hook `{hook}` answered cycle {ready}, before {now}, when it was asked")
             });
+        }
+        if let Some(ready) = ready.filter(|&ready| ready >= NEVER) {
+            contract.breaks(|| format!("hook `{hook}` answered cycle {ready}, which never comes"));
         }
         if let (Some(ready), Some(durable)) = (ready, durable)
             && durable < ready

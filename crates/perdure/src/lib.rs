@@ -52,6 +52,7 @@ pub mod mutants;
 mod observed;
 pub mod observer;
 pub mod outside;
+mod panics;
 mod parallel;
 mod pool_exerciser;
 pub mod pools;

@@ -77,9 +77,13 @@ impl Policy for Rogue {
             _ => {}
         }
         Evicted {
-            accepted: self.answer("early-eviction", now, done.accepted),
+            accepted: match self.breach {
+                "endless-eviction" => Cycles::MAX,
+                _ => self.answer("early-eviction", now, done.accepted),
+            },
             durable: match self.breach {
                 "durable-before-accepted" => done.accepted - 1,
+                "endless-eviction" => Cycles::MAX,
                 _ => done.durable,
             },
         }
@@ -208,6 +212,10 @@ fn every_breach_ends_the_run_and_names_the_hook() {
     let breaches = [
         ("early-store", "hook `store` answered cycle"),
         ("early-eviction", "hook `evict` answered cycle"),
+        (
+            "endless-eviction",
+            "hook `evict` answered cycle 18446744073709551615, which never comes",
+        ),
         ("early-fill", "hook `fill` answered cycle"),
         ("early-transfer", "hook `transfer` answered cycle"),
         ("early-epoch-end", "hook `end_epoch` answered cycle"),

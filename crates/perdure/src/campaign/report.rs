@@ -24,7 +24,7 @@ pub struct CutResult {
     pub(super) resumed: bool,
     /// The verdict.
     pub verdict: Verdict,
-    pub(super) message: Option<String>,
+    pub(crate) message: Option<String>,
     pub(super) without: Without,
     /// For replay.
     pub token: String,

@@ -239,6 +239,21 @@ impl<S: Source> Machine<S> {
         true
     }
 
+    /// Nothing is to come: no thread can go on, or the design lets none.
+    pub(super) fn stands_still(&self) -> Error {
+        if self.epoch_due.is_none() {
+            return self.deadlock();
+        }
+        Error::Contract {
+            design: self.facts().name,
+            message: format!(
+                "epoch {} is to end at cycle {}, `can_end_epoch` is false, and no event of the design is to come",
+                self.executing_epoch(),
+                self.time()
+            ),
+        }
+    }
+
     pub(super) fn deadlock(&self) -> Error {
         Error::Deadlock {
             cycle: self.time(),

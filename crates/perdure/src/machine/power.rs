@@ -11,6 +11,7 @@ use perdure_hardware::memory::{Lost, Tear};
 use perdure_hardware::time::Cycles;
 
 use super::Machine;
+use crate::panics;
 use crate::source::Source;
 
 /// How a machine recovers.
@@ -24,8 +25,11 @@ pub struct Recovery {
 impl Recovery {
     /// Of the machine's devices, then of its design.
     pub fn run(&self, image: &mut Surviving) -> Result<Recovered, Interrupted> {
-        recover_devices(image, &self.devices)?;
-        (self.design.recover)(image, self.bug)
+        let recovered = panics::caught(|| {
+            recover_devices(image, &self.devices)?;
+            (self.design.recover)(image, self.bug)
+        });
+        recovered.unwrap_or_else(|said| Err(Interrupted::Panicked(said)))
     }
 
     /// The devices' part of it.

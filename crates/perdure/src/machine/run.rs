@@ -74,7 +74,7 @@ impl<S: Source> Machine<S> {
         };
         let first = event_time.min(hart_time).min(wake_time);
         if first == Cycles::MAX {
-            return Err(self.deadlock());
+            return Err(self.stands_still());
         }
         if first > until {
             return Ok(Some(Pause::Time));

@@ -15,6 +15,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use perdure_designs::surviving::PANICKED;
 use perdure_designs::{Epochs, PlantedBug};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -64,16 +65,25 @@ fn shown(
     if campaign.interrupted {
         return Err(Error::Request("interrupted".into()));
     }
-    let first = campaign
-        .results
-        .iter()
-        .find(|one| one.verdict.is_failure())
-        .map(|one| (one.verdict, one.token.clone()));
+    let first = campaign.results.iter().find(|one| one.verdict.is_failure());
+    refuse_panic(bug, first.and_then(|one| one.message.as_deref()))?;
+    let first = first.map(|one| (one.verdict, one.token.clone()));
     Ok(Shown {
         cuts: campaign.results.len(),
         failed: campaign.failed(),
         first,
     })
+}
+
+/// A panic catches no bug: recovery has to refuse what it finds, and a judge to see what it made of that.
+fn refuse_panic(bug: Option<&str>, message: Option<&str>) -> Result<(), Error> {
+    match message {
+        Some(message) if message.starts_with(PANICKED) => Err(Error::Defect(format!(
+            "with {}, {message}",
+            bug.unwrap_or("no bug")
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Seeds of a hunt for a bug that the trials do not show.
@@ -126,6 +136,7 @@ fn hunted(
     let report = hunt::run(&hunt, observer)?;
     *cuts += report["cuts"].as_u64().unwrap_or(0) as usize;
     let found = &report["found"];
+    refuse_panic(Some(bug), found["message"].as_str())?;
     let text = |key: &str| found[key].as_str().map(ToOwned::to_owned);
     let caught = text("verdict").zip(text("token"));
     Ok(caught.map(|(verdict, token)| Caught {

@@ -2,6 +2,7 @@
 
 mod atomic_ranges;
 mod bad_input;
+mod breaking_off;
 mod common;
 mod conformance;
 mod cuts;
