@@ -12,7 +12,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from os import PathLike, fspath
 from pathlib import Path
@@ -217,6 +217,26 @@ def _refusing(path: str | PathLike[str], option: str) -> Iterator[None]:
         raise PerdureError(f"{option} cannot write {shown(path)}: {error}") from error
 
 
+@contextmanager
+def each() -> Iterator[Callable[[Callable[[], object]], None]]:
+    """Several results are written, each whatever becomes of the others; then the refusals are told.
+
+    Raises:
+        PerdureError: some could not be written, and why.
+    """
+    refused: list[str] = []
+
+    def write(one: Callable[[], object]) -> None:
+        try:
+            one()
+        except PerdureError as error:
+            refused.append(str(error))
+
+    yield write
+    if refused:
+        raise PerdureError("\n".join(refused))
+
+
 def store(folder: str | PathLike[str], name: str, text: str) -> None:
     """Writes one file of results into a folder, which is made if need be."""
     try:
@@ -234,8 +254,15 @@ def write_json(document: object, file: str | None) -> bool:
     if file == "-":
         sys.stdout.write(text)
         return True
-    try:
-        write_text(file, text)
-    except OSError as error:
-        raise PerdureError(f"--json cannot write {shown(file)}: {error.strerror}") from error
+    write_result(file, text, "--json")
     return False
+
+
+def write_result(path: str | PathLike[str], text: str, option: str) -> None:
+    """Writes what an option asked for.
+
+    Raises:
+        PerdureError: it cannot be written.
+    """
+    with _refusing(path, option):
+        write_text(path, text)

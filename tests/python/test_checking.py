@@ -272,6 +272,16 @@ def test_nothing_found_is_said_as_far_as_was_looked():
     assert [line for line, _ in check_reports.lines(whole, set())][-1] == "no bug found"
 
 
+def test_a_report_that_cannot_be_written_keeps_no_other_back(command, monkeypatch, tmp_path):
+    monkeypatch.setattr(checking, "check", lambda *_, **__: REPORT)
+    kept = tmp_path / "report.json"
+    words = ("--html", "/dev/full", "--sarif", "/dev/full", "--json", kept, "--", "program")
+    status, out, err = command("check", *words)
+    full = "cannot write /dev/full: No space left on device\n"
+    assert (status, err) == (2, f"perdure: --html {full}--sarif {full}")
+    assert json.loads(kept.read_text())["bugs"] and "bug 1: " in out
+
+
 def test_who_looked_at_nothing_calls_nothing_correct(command, monkeypatch, tmp_path):
     points = {**REPORT["points"], "explored": 0, "exhaustively": 0}
     report = {**REPORT, "bugs": [], "points": points, "waste": [], "on_machine": None}

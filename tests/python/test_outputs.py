@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from conftest import BROKEN, VERIFIED
 
 import perdure
 from perdure import outputs
@@ -223,6 +224,26 @@ def test_what_is_not_replaced_takes_several_results(core, command, tmp_path):
     assert command("run", *both, "--", "program")[0] == 0
     file = tmp_path / "one.json"
     assert command("run", "--json", file, "--json", file, "--", "program")[0] == 0
+
+
+@pytest.mark.parametrize("option", ["--html", "--sarif", "--junit", "--baseline"])
+def test_a_file_of_results_lies_in_a_folder_that_is_there(option, core, command, tmp_path):
+    wrong = tmp_path / "missing/file"
+    also = ("--update-baseline",) if option == "--baseline" else ()
+    status, _, err = command("check", option, wrong, *also, "--", "program")
+    assert (status, core.requests) == (2, [])
+    assert err == f"perdure: {option} cannot write {wrong}: No such file or directory\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_result_that_cannot_be_written_keeps_no_other_back(core, command, tmp_path):
+    core.results["cut"].update(cuts=2, failed=1, results=[VERIFIED, BROKEN])
+    kept = tmp_path / "result.json"
+    words = ("cut", "--html", "/dev/full", "--json", kept, "--", "program")
+    status, out, err = command(*words)
+    assert (status, err) == (2, "perdure: --html cannot write /dev/full: No space left on device\n")
+    assert json.loads(kept.read_text())["failed"] == 1
+    assert BROKEN["token"] in out
 
 
 @pytest.mark.parametrize("option", ["--out", "--persist-order", "--champsim"])

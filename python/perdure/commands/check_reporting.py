@@ -6,8 +6,9 @@ Always true here: what cannot be written is refused before anything runs.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,7 +69,7 @@ class Reports:
         if self.html is not None:
             check_page.need()
         for option, path in self.files():
-            outputs.check_folder(path.parent, option, [path.name])
+            outputs.check_file(path, option)
         for folder in self.sources or ():
             if not folder.is_dir():
                 raise PerdureError(f"--sources {outputs.shown(folder)}: there is no such folder")
@@ -82,10 +83,13 @@ class Reports:
         """The bugs that are no failure."""
         return checking.known_in(self.baseline)
 
-    def write(self, report: Check, new: set[str]) -> None:
-        """Writes what is asked for."""
+    def write(
+        self, report: Check, new: set[str], write: Callable[[Callable[[], object]], None]
+    ) -> None:
+        """Writes what is asked for, each file by itself."""
         for option, path in self.files():
-            outputs.store(path.parent, path.name, self._text(option, report, new))
+            text = self._text(option, report, new)
+            write(partial(outputs.write_result, path, text, option))
 
     def _text(self, option: str, report: Check, new: set[str]) -> str:
         match option:

@@ -206,11 +206,12 @@ class Asked:
         """Writes what was found, and says it, first what was not so before; the exit status."""
         new = {bug["id"] for bug in report["bugs"]} - self.reports.known()
         # Files are there when somebody reads that they are, and where nobody reads on.
-        self.reports.write(report, new)
-        outputs.write_json(report, self.json_file)
-        if before is not None:
-            told(check_watch.difference(before, report), self.json_file)
-        told(check_reports.lines(report, new), self.json_file)
+        with outputs.each() as write:
+            self.reports.write(report, new, write)
+            write(lambda: outputs.write_json(report, self.json_file))
+            if before is not None:
+                told(check_watch.difference(before, report), self.json_file)
+            told(check_reports.lines(report, new), self.json_file)
         return 2 if check_reports.is_empty(report) else int(bool(new))
 
     def follow(self) -> NoReturn:

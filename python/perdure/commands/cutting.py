@@ -6,6 +6,7 @@ noticed; the tokens of cuts that are shown are kept under their short names.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -70,13 +71,14 @@ def cut(
         int | None, typer.Option("--cuts", min=1, help="How many cuts.", show_default="100")
     ] = None,
     schedule: Annotated[
-        Schedule,
+        Schedule | None,
         typer.Option(
             "--schedule",
             metavar="HOW",
             help=f"How their moments are chosen: {', '.join(one.value for one in Schedule)}.",
+            show_default=Schedule.random.value,
         ),
-    ] = Schedule.random,
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of every random choice.")] = 1,
     during_recovery: Annotated[
         bool, typer.Option("--during-recovery", help="Cut recovery itself, too.")
@@ -93,7 +95,7 @@ def cut(
     write_through: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Cut the power, recover from what survived, and judge; exit 1 if a promise was broken."""
-    _refuse_cut(write_through, at, cuts)
+    _refuse_cut(write_through, at, cuts, schedule)
     chosen = machine_of(machine, design, guest, out, engine)
     program, then = split_then(program)
     with programs(program) as asked, progress.bar(terminal.errors(), "power cuts") as show:
@@ -102,7 +104,7 @@ def cut(
             repeat=repeated.repeat,
             at=at,
             cuts=cuts,
-            schedule=schedule.value,
+            schedule=(schedule or Schedule.random).value,
             seed=seed,
             during_recovery=during_recovery,
             replica=replica,
@@ -271,9 +273,11 @@ def hunt(
         made = replaying.with_cores(found["token"], explained.cores)
         found["explanation"] = made or found["explanation"]
     tokens.remember([found["token"] if found else None])
-    replaying.write(explained, lambda: explanation_page.of_hunt(report, preset), found)
-    outputs.write_json(report, json_file)
-    terminal.tables(json_file).print(render.hunt(report), crop=False)
+    with outputs.each() as write:
+        page = partial(explanation_page.of_hunt, report, preset)
+        write(lambda: replaying.write(explained, page, found))
+        write(lambda: outputs.write_json(report, json_file))
+        terminal.tables(json_file).print(render.hunt(report), crop=False)
     finish(int(report["found"] is not None), report["interrupted"])
 
 
@@ -292,7 +296,9 @@ def _refuse_guests(guests: Path | None, unnoticed: Path | None, design: str | No
         raise PerdureError(f"--unnoticed {unnoticed}: there is no such file")
 
 
-def _refuse_cut(write_through: list[str] | None, at: int | None, cuts: int | None) -> None:
+def _refuse_cut(
+    write_through: list[str] | None, at: int | None, cuts: int | None, schedule: Schedule | None
+) -> None:
     """Refuses options of `cut` that do not go together."""
     if write_through:
         raise PerdureError(
@@ -301,6 +307,11 @@ def _refuse_cut(write_through: list[str] | None, at: int | None, cuts: int | Non
         )
     if at is not None and cuts is not None:
         raise PerdureError("--at names the one cut and --cuts a number of them: give one of both")
+    if at is not None and schedule is not None:
+        raise PerdureError(
+            f"--at names the one cut, so --schedule {schedule.value} has nothing to choose: "
+            "give one of both"
+        )
 
 
 def split_then(words: list[str]) -> tuple[list[str], list[str]]:

@@ -196,9 +196,10 @@ def finish(
     # What was lost without a promise is no failure of the command, and explained as well.
     bad = next((one for one in report.results if not one.verified), None)
     failure = None if bad is None else bad.raw
-    write(explained, lambda: explanation_page.of_report(report.raw), failure)
-    outputs.write_json(report.raw, json_file)
-    terminal.tables(json_file).print(reports.cut(report), crop=False)
+    with outputs.each() as each:
+        each(lambda: write(explained, lambda: explanation_page.of_report(report.raw), failure))
+        each(lambda: outputs.write_json(report.raw, json_file))
+        terminal.tables(json_file).print(reports.cut(report), crop=False)
     shared.finish(int(report.failed > 0), report.interrupted)
 
 
@@ -228,9 +229,4 @@ def _write_page(file: Path, text: str | None) -> None:
     if text is None:
         terminal.tell([f"{NOT_EXPLAINED}, so --html wrote no page"])
         return
-    try:
-        outputs.write_text(str(file), text)
-    except OSError as error:
-        raise PerdureError(
-            f"--html cannot write {outputs.shown(str(file))}: {error.strerror}"
-        ) from error
+    outputs.write_result(file, text, "--html")
