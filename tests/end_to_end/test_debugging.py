@@ -487,6 +487,7 @@ perdure hash
         (("--gdb-program", "no-such-gdb", "--gdb"), "no such command"),
         (("--gdb-argument=-batch",), "give --gdb, too"),
         (("--script", "no-such-script"), "no such file"),
+        (("--restart",), "name their folder, as in --pmem DIR"),
     ],
 )
 def test_what_cannot_be_is_one_message(

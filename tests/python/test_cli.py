@@ -97,6 +97,23 @@ def test_bad_words_give_status_2_and_no_traceback(command, words):
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("compare", "--design", "ideal,ideal"), "--design names ideal twice: name each once"),
+        (("sweep", "--design", "picl", "--design", "ideal,picl"), "--design names picl twice"),
+        (
+            ("cut", "--at", "5", "--schedule", "random"),
+            "--at names the one cut, so --schedule random has nothing to choose",
+        ),
+    ],
+)
+def test_words_that_go_nowhere_are_refused(core, command, words, said):
+    status, out, err = command(*words, "--", "program")
+    assert (status, out, core.requests) == (2, "", [])
+    assert err.startswith(f"perdure: {said}")
+
+
 def test_what_can_be_listed_is_named_as_it_has_to_be_written(command):
     _, _, err = command("list", "everything")
     assert "not one of designs, machines" in err

@@ -47,6 +47,7 @@ pub fn refuse_for_debugging(request: &Request) -> Result<(), Error> {
             "--write-through: a program that is debugged runs many times over, so the host is read-only to it; leave the option out".into(),
         ));
     }
+    refuse_without_pools(request)?;
     let given = [
         ("--files", request.files.is_some()),
         ("--out", request.out.is_some()),
@@ -73,11 +74,7 @@ fn refuse_beside_restart(request: &Request) -> Result<(), Error> {
             "perdure cut --restart",
         );
     }
-    if request.pmem.is_none() {
-        return Err(Error::Request(
-            "--restart: a program that is started again finds its pools and nothing else; name their folder, as in --pmem DIR".into(),
-        ));
-    }
+    refuse_without_pools(request)?;
     let given = [
         ("--resume", request.resume.is_some()),
         ("--replica", request.replica),
@@ -90,6 +87,16 @@ fn refuse_beside_restart(request: &Request) -> Result<(), Error> {
         "a cut with --restart",
         "perdure cut without --restart",
     )
+}
+
+/// A restart without anything to find.
+fn refuse_without_pools(request: &Request) -> Result<(), Error> {
+    if request.restart && request.pmem.is_none() {
+        return Err(Error::Request(
+            "--restart: a program that is started again finds its pools and nothing else; name their folder, as in --pmem DIR".into(),
+        ));
+    }
+    Ok(())
 }
 
 /// What is about the run behind its cut, where nobody finds out about that.

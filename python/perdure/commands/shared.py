@@ -48,6 +48,9 @@ def names(values: Sequence[str] | None, default: str, option: str, example: str)
     found = [name for value in given for name in value.split(",") if name]
     if not found:
         raise PerdureError(f"{option} names nothing: give some, as in {option} {example}")
+    twice = next((name for name in found if found.count(name) > 1), None)
+    if twice is not None:
+        raise PerdureError(f"{option} names {twice} twice: name each once")
     return found
 
 
