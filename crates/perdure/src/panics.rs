@@ -37,7 +37,7 @@ mod tests {
     #[test]
     fn a_panic_is_told_with_its_place() {
         assert_eq!(caught(|| 7), Ok(7));
-        let said = caught(|| panic!("half a\nlog")).map(|()| ()).unwrap_err();
+        let said = caught(|| -> () { panic!("half a\nlog") }).unwrap_err();
         assert!(
             said.starts_with("panicked at crates/perdure/src/panics.rs:"),
             "{said}"

@@ -154,7 +154,7 @@ fn flushed_by_another<'c>(cause: &'c Cause, next: &Involved) -> Option<&'c Event
         };
         event.times.is_none() && cause.lost.iter().any(is_lost)
     };
-    let last = cause.events.iter().filter(covers).next_back();
+    let last = cause.events.iter().rfind(covers);
     last.filter(|flush| flush.at.thread != next.store.at.thread)
 }
 
