@@ -26,7 +26,7 @@ from perdure import (
     sweeps,
     terminal,
 )
-from perdure.commands.shared import Program, finish, names, programs, say
+from perdure.commands.shared import Program, finish, names, once, programs, say
 from perdure.options import (
     DEFAULT_ENGINE,
     DesignsOption,
@@ -267,4 +267,6 @@ def _choices(assignments: Sequence[str]) -> dict[str, list[str]]:
         if not (key and equals and found):
             raise PerdureError(f"--set {text}: write KEY=VALUE, or KEY=A,B,... for several")
         chosen.setdefault(key, []).extend(found)
+    for key, values in chosen.items():
+        once(values, f"--set {key}")
     return chosen
