@@ -389,6 +389,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_recovery_that_panics_catches_no_bug() {
+        let panicked = format!("{PANICKED}: it panicked at a.rs:1:1: half a log");
+        let said = refuse_panic(Some("half-undo"), Some(&panicked)).unwrap_err();
+        assert!(
+            said.to_string()
+                .contains("with half-undo, recovery has a defect")
+        );
+        assert!(refuse_panic(Some("half-undo"), Some("the image is corrupt")).is_ok());
+        assert!(refuse_panic(None, None).is_ok());
+    }
+
+    #[test]
     fn every_place_is_one_of_a_design_s() {
         assert_eq!(caught_before().count(), CAUGHT.lines().count());
         for (design, name, place) in caught_before() {
