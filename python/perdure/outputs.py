@@ -258,11 +258,15 @@ def write_json(document: object, file: str | None) -> bool:
     return False
 
 
-def write_result(path: str | PathLike[str], text: str, option: str) -> None:
+def write_result(
+    path: str | PathLike[str], text: str, option: str, *, makes_folder: bool = False
+) -> None:
     """Writes what an option asked for.
 
     Raises:
         PerdureError: it cannot be written.
     """
     with _refusing(path, option):
+        if makes_folder:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)

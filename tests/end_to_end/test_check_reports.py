@@ -36,7 +36,7 @@ def words(program: Path, *mistake: str) -> list[str | Path]:
 
 
 def test_a_page_has_the_source_and_what_is_missing_in_it(command: Command, tmp_path: Path) -> None:
-    page, report = tmp_path / "page.html", tmp_path / "report.json"
+    page, report = tmp_path / "new/page.html", tmp_path / "report.json"
     options = ("--html", page, "--json", report, "--sources", REPOSITORY)
     ended = command("check", *options, *words(PUSHES, "no-fence"))
     assert ended.status == 1, ended.stderr

@@ -226,16 +226,6 @@ def test_what_is_not_replaced_takes_several_results(core, command, tmp_path):
     assert command("run", "--json", file, "--json", file, "--", "program")[0] == 0
 
 
-@pytest.mark.parametrize("option", ["--html", "--sarif", "--junit", "--baseline"])
-def test_a_file_of_results_lies_in_a_folder_that_is_there(option, core, command, tmp_path):
-    wrong = tmp_path / "missing/file"
-    also = ("--update-baseline",) if option == "--baseline" else ()
-    status, _, err = command("check", option, wrong, *also, "--", "program")
-    assert (status, core.requests) == (2, [])
-    assert err == f"perdure: {option} cannot write {wrong}: No such file or directory\n"
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_result_that_cannot_be_written_keeps_no_other_back(core, command, tmp_path):
     core.results["cut"].update(cuts=2, failed=1, results=[VERIFIED, BROKEN])
     kept = tmp_path / "result.json"

@@ -69,7 +69,7 @@ class Reports:
         if self.html is not None:
             check_page.need()
         for option, path in self.files():
-            outputs.check_file(path, option)
+            outputs.check_folder(path.parent, option, [path.name])
         for folder in self.sources or ():
             if not folder.is_dir():
                 raise PerdureError(f"--sources {outputs.shown(folder)}: there is no such folder")
@@ -86,10 +86,10 @@ class Reports:
     def write(
         self, report: Check, new: set[str], write: Callable[[Callable[[], object]], None]
     ) -> None:
-        """Writes what is asked for, each file by itself."""
+        """Writes what is asked for, each file by itself, into a folder that is made if need be."""
         for option, path in self.files():
             text = self._text(option, report, new)
-            write(partial(outputs.write_result, path, text, option))
+            write(partial(outputs.write_result, path, text, option, makes_folder=True))
 
     def _text(self, option: str, report: Check, new: set[str]) -> str:
         match option:
