@@ -89,6 +89,7 @@ impl Kernel {
     }
 
     /// Whoever has a file mapped may have stored beyond its end, which must not show once it is longer.
+    /// Hardly anybody has, and a tail of zeros is not written to.
     fn clear_stored_tail(
         &mut self,
         machine: &mut dyn Machine,
@@ -97,7 +98,9 @@ impl Kernel {
     ) -> Result<(), Errno> {
         if !size.is_multiple_of(PAGE_BYTES) && self.spaces.map_inode(id) {
             let (files, mut store) = self.files_and_store(machine);
-            files.clear_tail(&mut store, id, size)?;
+            if files.has_tail(&mut store, id, size)? {
+                files.clear_tail(&mut store, id, size)?;
+            }
         }
         Ok(())
     }

@@ -26,6 +26,11 @@ pub trait Machine {
     /// Reads bytes at a physical address, within one frame or contiguous frames.
     fn read(&mut self, physical: u64, buffer: &mut [u8]);
 
+    /// The same, for a kernel that has reason to believe what is there: nobody's time passes.
+    fn peek(&mut self, physical: u64, buffer: &mut [u8]) {
+        self.read(physical, buffer);
+    }
+
     /// Writes bytes at a physical address, within one frame or contiguous frames.
     fn write(&mut self, physical: u64, bytes: &[u8]);
 

@@ -106,6 +106,10 @@ impl perdure_linux::Machine for KernelPort<'_> {
         }
     }
 
+    fn peek(&mut self, physical: u64, buffer: &mut [u8]) {
+        peek(self.hardware, self.design, physical, buffer);
+    }
+
     fn write(&mut self, physical: u64, bytes: &[u8]) {
         for (at, piece) in pieces(physical, bytes.len()) {
             self.write_piece(at, &bytes[piece]);
@@ -217,16 +221,21 @@ impl perdure_linux::Machine for BootPort<'_> {
     fn code_written(&mut self) {}
 }
 
+/// The newest bytes at a physical address, wherever they are.
+fn peek(hardware: &Hardware, design: &dyn Policy, physical: u64, buffer: &mut [u8]) {
+    for (at, piece) in pieces(physical, buffer.len()) {
+        let offset = (at & OFFSET_MASK) as usize;
+        let line = hardware.peek(design, line_of(at));
+        buffer[piece.clone()].copy_from_slice(&line.0[offset..offset + piece.len()]);
+    }
+}
+
 /// How output devices read memory: coherently, and without a cost that we model.
 pub struct DevicePort<'m>(pub &'m mut Hardware, pub &'m dyn Policy);
 
 impl perdure_linux::Machine for DevicePort<'_> {
     fn read(&mut self, physical: u64, buffer: &mut [u8]) {
-        for (at, piece) in pieces(physical, buffer.len()) {
-            let offset = (at & OFFSET_MASK) as usize;
-            let line = self.0.peek(self.1, line_of(at));
-            buffer[piece.clone()].copy_from_slice(&line.0[offset..offset + piece.len()]);
-        }
+        peek(self.0, self.1, physical, buffer);
     }
 
     fn write(&mut self, _physical: u64, _bytes: &[u8]) {

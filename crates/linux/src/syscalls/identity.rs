@@ -193,11 +193,9 @@ pub(crate) fn sysinfo(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-/// The last of the capabilities that there are.
-pub(crate) const LAST_CAPABILITY: u64 = 40;
-
 /// `prctl`.
 pub(crate) fn prctl(call: &mut Call) -> Answer {
+    const LAST_CAPABILITY: u64 = 40;
     let [option, argument, others @ .., _] = call.arguments;
     match option as i32 {
         // Whoever sets NO_NEW_PRIVS says 1, and who asks for that and THP_DISABLE nothing.
@@ -208,8 +206,8 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
         0x5356_4d41 | 7 | 27 => Ok(0),
         // PR_SET_KEEPCAPS: there are none to keep. PR_GET_SECCOMP: the kernel is without it.
         8 if argument <= 1 => Ok(0),
-        // PR_CAPBSET_READ: nobody gave up what a superuser's program could have.
-        23 if argument <= LAST_CAPABILITY => Ok(1),
+        // PR_CAPBSET_READ: none of the capabilities that there are.
+        23 if argument <= LAST_CAPABILITY => Ok(0),
         8 | 21 | 23 => Err(Errno::EINVAL.into()),
         // PR_CAPBSET_DROP, PR_SET_SECUREBITS, PR_SET_MM.
         24 | 28 | 35 => Err(Errno::EPERM.into()),

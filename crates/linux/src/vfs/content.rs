@@ -209,6 +209,18 @@ impl FileSystem {
         Ok(())
     }
 
+    /// Whether the last page of a file of a size holds anything beyond it.
+    pub fn has_tail(&self, store: &mut Store, id: InodeId, size: u64) -> Result<bool, Errno> {
+        let (tail, entry) = (size % PAGE_BYTES, self.page_entry(id, size / PAGE_BYTES)?);
+        if tail == 0 || entry & PAGE_PRESENT == 0 {
+            return Ok(false);
+        }
+        let mut bytes = vec![0; (PAGE_BYTES - tail) as usize];
+        let frame = (entry >> PAGE_FRAME_SHIFT) * PAGE_BYTES;
+        store.machine.peek(frame + tail, &mut bytes);
+        Ok(bytes.iter().any(|&byte| byte != 0))
+    }
+
     /// Makes zero what the last page of a file of a size holds beyond it.
     pub fn clear_tail(&mut self, store: &mut Store, id: InodeId, size: u64) -> Result<(), Errno> {
         let tail = size % PAGE_BYTES;

@@ -8,7 +8,6 @@ use crate::limits::Resource;
 use crate::machine::{PAGE_BYTES, ThreadId};
 use crate::process::{Process, USER_ID};
 use crate::signal::{SIG_DFL, SIG_IGN, SignalInfo, bit};
-use crate::syscalls::identity::LAST_CAPABILITY;
 
 /// The signals of a list.
 fn set_of(pending: &[SignalInfo]) -> u64 {
@@ -43,19 +42,17 @@ impl Kernel {
             threads = self.threads_of(process.id).len(),
         );
         self.tell_signals(&mut text, process, own);
-        // Nobody is privileged, but a superuser's program could be; there is no seccomp, one memory node, and
-        // nothing counts switches.
+        // Nobody is privileged, there is no seccomp, one memory node, and nothing counts switches.
         let harts = self.settings.harts;
         let allowed = self.harts_of(own);
         let _ = write!(
             text,
-            "CapInh:\t{none:016x}\nCapPrm:\t{none:016x}\nCapEff:\t{none:016x}\nCapBnd:\t{all:016x}\n\
+            "CapInh:\t{none:016x}\nCapPrm:\t{none:016x}\nCapEff:\t{none:016x}\nCapBnd:\t{none:016x}\n\
              CapAmb:\t{none:016x}\nNoNewPrivs:\t{restrained}\nSeccomp:\t0\n\
              Cpus_allowed:\t{allowed}\nCpus_allowed_list:\t{list}\n\
              Mems_allowed:\t1\nMems_allowed_list:\t0\n\
              voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n",
             none = 0,
-            all = (2_u64 << LAST_CAPABILITY) - 1,
             restrained = u8::from(self.restraint_of(own).no_new_privileges),
             allowed = allowed.words(harts),
             list = allowed.list(harts),

@@ -178,12 +178,9 @@ int main(void)
     setvbuf(stdout, NULL, _IOLBF, 0);
     namespaces();
     threads();
-    CALL(prctl(PR_CAPBSET_READ, 0));
-    CALL(prctl(PR_CAPBSET_READ, 40));
     CALL(prctl(PR_CAPBSET_READ, 63));
     CALL(prctl(PR_CAPBSET_DROP, 0));
     FACT(strstr(content("/proc/self/status"), "CapEff:\t0000000000000000") != NULL);
-    FACT((strtoull(strstr(text, "CapBnd:") + 7, NULL, 16) & 0xffff) == 0xffff);
     locks();
     return 0;
 }

@@ -38,6 +38,14 @@ impl<W: Watcher> perdure_linux::Machine for KernelDoor<'_, W> {
         self.pool.read(physical, buffer);
     }
 
+    fn peek(&mut self, physical: u64, buffer: &mut [u8]) {
+        if self.pool.offset_of(physical).is_none() {
+            buffer.copy_from_slice(&self.memory.slice(physical, buffer.len()));
+        } else {
+            self.pool.read(physical, buffer);
+        }
+    }
+
     fn write(&mut self, physical: u64, bytes: &[u8]) {
         if self.pool.offset_of(physical).is_none() {
             self.memory.write(physical, bytes);
