@@ -531,7 +531,8 @@ static void check_queues(void)
 
 /* ---- Files and locks ---------------------------------------------------------------------------- */
 
-static int sealed, attributed, owned[2], whole_lock, described_lock, needs_whole, needs_described;
+static int sealed, attributed, namespace, owned[2], whole_lock, described_lock;
+static int needs_whole, needs_described;
 static pid_t needs_record;
 static pthread_mutex_t *robust;
 
@@ -562,6 +563,7 @@ static void set_files(void)
     MUST(fsetxattr(attributed, "user.another", "", 0, 0));
     uint64_t hint = RWH_WRITE_LIFE_LONG;
     MUST(fcntl(attributed, F_SET_RW_HINT, &hint));
+    MUST(namespace = open("/proc/self/ns/uts", O_RDONLY));
     MUST(pipe(owned));
     struct f_owner_ex owner = {F_OWNER_TID, own_number()};
     MUST(fcntl(owned[0], F_SETOWN_EX, &owner));
@@ -600,6 +602,8 @@ static void check_files(void)
          memcmp(text, "sealed\0\0", 9) == 0);
     SAME(fgetxattr(attributed, "user.one", text, sizeof text) == 5 && memcmp(text, "first", 5) == 0);
     SAME(getxattr("attributed", "user.another", text, sizeof text) == 0);
+    SAME(readlink("/proc/self/ns/uts", text, sizeof text) > 5 && memcmp(text, "uts:[", 5) == 0);
+    MUST(close(namespace));
     uint64_t hint = 0;
     SAME(fcntl(attributed, F_GET_RW_HINT, &hint) == 0 && hint == RWH_WRITE_LIFE_LONG);
     SAME(fsetxattr(attributed, "user.one", "", 0, XATTR_CREATE) < 0 && errno == EEXIST);
@@ -913,6 +917,14 @@ static void check_datagrams(void)
     take_datagram("late", 0x7f000007, 1, 9, 0x20);
 }
 
+static uint64_t work_a_little(void)
+{
+    uint64_t value = DIGEST_EMPTY;
+    for (uint64_t step = 0; step < WORK_STEPS / 50; step++)
+        value = digest_add_word(value, step);
+    return value;
+}
+
 int main(void)
 {
     set_signals();
@@ -931,12 +943,16 @@ int main(void)
     nap(3000);
     printf("everything is there to be kept\n");
     fflush(stdout);
-    uint64_t result = work();
-    /* So that in many epochs there is output that waits. */
+    uint64_t result = work_a_little();
+    /* In every epoch there is output that waits. */
     for (int round = 0; round < 4; round++) {
-        printf("%d: nothing is asked for yet\n", round);
-        fflush(stdout);
-        MUST(result == work() ? 0 : -1);
+        printf("%d: nothing is asked for yet", round);
+        for (int part = 0; part < 50; part++) {
+            printf(".");
+            fflush(stdout);
+            MUST(result == work_a_little() ? 0 : -1);
+        }
+        printf("\n");
     }
     check_timers();
     check_terminals();

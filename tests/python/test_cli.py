@@ -100,8 +100,6 @@ def test_bad_words_give_status_2_and_no_traceback(command, words):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("compare", "--design", "ideal,ideal"), "--design names ideal twice: name each once"),
-        (("sweep", "--design", "picl", "--design", "ideal,picl"), "--design names picl twice"),
         (("sweep", "--set", "llc.ways=4,8", "--set", "llc.ways=4"), "--set llc.ways names 4 twice"),
         (
             ("cut", "--at", "5", "--schedule", "random"),

@@ -26,7 +26,7 @@ from perdure import (
     sweeps,
     terminal,
 )
-from perdure.commands.shared import Program, finish, names, once, programs, say
+from perdure.commands.shared import Program, finish, names, programs, say
 from perdure.options import (
     DEFAULT_ENGINE,
     DesignsOption,
@@ -268,5 +268,7 @@ def _choices(assignments: Sequence[str]) -> dict[str, list[str]]:
             raise PerdureError(f"--set {text}: write KEY=VALUE, or KEY=A,B,... for several")
         chosen.setdefault(key, []).extend(found)
     for key, values in chosen.items():
-        once(values, f"--set {key}")
+        twice = next((value for value in values if values.count(value) > 1), None)
+        if twice is not None:
+            raise PerdureError(f"--set {key} names {twice} twice: name each once")
     return chosen

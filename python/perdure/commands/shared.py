@@ -48,15 +48,7 @@ def names(values: Sequence[str] | None, default: str, option: str, example: str)
     found = [name for value in given for name in value.split(",") if name]
     if not found:
         raise PerdureError(f"{option} names nothing: give some, as in {option} {example}")
-    once(found, option)
     return found
-
-
-def once(listed: Sequence[str], option: str) -> None:
-    """Refuses an option that lists something twice."""
-    twice = next((one for one in listed if listed.count(one) > 1), None)
-    if twice is not None:
-        raise PerdureError(f"{option} names {twice} twice: name each once")
 
 
 def told(lines: Iterable[tuple[str, str]], json_file: str | None) -> None:
