@@ -144,6 +144,11 @@ impl Watched {
         self.range.contains(&line) || self.lines.contains(&line)
     }
 
+    /// True where it is heard in which order bytes become durable.
+    fn hears_order(&self) -> bool {
+        !self.range.is_empty()
+    }
+
     #[cold]
     fn left(&mut self, eviction: &Eviction, at: Cycles) {
         if self.has(eviction.line) {
@@ -179,14 +184,16 @@ impl Memory {
     /// Whether anybody hears in which order bytes become durable.
     #[inline]
     pub(crate) fn hears_order(&self) -> bool {
-        (self.watched.as_ref()).is_some_and(|watched| !watched.range.is_empty())
+        self.watched
+            .as_ref()
+            .is_some_and(|watched| watched.hears_order())
     }
 
     /// Something happens that is of interest to whoever hears in which order bytes become durable.
     #[inline]
     pub fn hear_order(&mut self, event: impl FnOnce() -> Ordered) {
         if let Some(watched) = &mut self.watched
-            && !watched.range.is_empty()
+            && watched.hears_order()
         {
             watched.heard.push(Heard::Ordered(event()));
         }

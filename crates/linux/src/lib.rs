@@ -117,6 +117,7 @@ mod thread;
 mod timers;
 mod validate;
 mod vfs;
+mod wishes;
 
 pub use boot::BootError;
 pub use configuration::{

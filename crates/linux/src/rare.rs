@@ -25,7 +25,6 @@ use crate::save::Contents;
 use crate::signal::SignalFile;
 use crate::syscalls::attributes::Attributes;
 use crate::syscalls::epoll::Turns;
-use crate::syscalls::preferences::AllWishes;
 use crate::system_v::SystemV;
 use crate::thread::FutexKey;
 use crate::timers::{TimerFile, Timers};
@@ -35,6 +34,7 @@ use crate::vfs::locks::LockWaits;
 use crate::vfs::pipe::Traits;
 use crate::vfs::terminal::Terminal;
 use crate::vfs::watch::Watching;
+use crate::wishes::AllWishes;
 
 /// The parts of the state that are saved only if there is something in them.
 #[derive(Clone, Debug, Default)]

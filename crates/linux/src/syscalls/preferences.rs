@@ -3,55 +3,12 @@
 //! Always true: there is one memory node, every thread has equal turns, and input and output know no
 //! priority; so wishes are checked, remembered and told, and change nothing.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
-
 use super::transfer::{STEP_BYTES, part_of, total};
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
 use crate::machine::ThreadId;
 use crate::process::{Process, USER_ID};
-
-/// What a thread wishes, where that is not what everybody has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Wishes {
-    /// Class and level of `ioprio_set`.
-    pub io_priority: u32,
-    /// Mode of `set_mempolicy`, and whether it names the node.
-    pub memory_mode: u32,
-    pub names_node: bool,
-    /// What `personality` was given.
-    pub personality: u32,
-    /// Of `sched_setattr`: policy and niceness.
-    pub policy: u32,
-    pub nice: i32,
-    /// The signal of `PR_SET_PDEATHSIG`, when its process loses the parent; 0 for none.
-    pub death_signal: u8,
-}
-
-impl Default for Wishes {
-    fn default() -> Self {
-        Self {
-            io_priority: BEST_EFFORT,
-            memory_mode: 0,
-            names_node: false,
-            personality: 0,
-            policy: 0,
-            nice: 0,
-            death_signal: 0,
-        }
-    }
-}
-
-/// The wishes of the threads that have any.
-pub(crate) type AllWishes = BTreeMap<ThreadId, Wishes>;
-
-/// `SCHED_RESET_ON_FORK`, which stands with a policy and is not handed on.
-pub(crate) const RESET_ON_FORK: u32 = 0x4000_0000;
-
-/// `IOPRIO_CLASS_BE`, level 4.
-const BEST_EFFORT: u32 = 2 << 13 | 4;
+use crate::wishes::{BEST_EFFORT, RESET_ON_FORK, Wishes};
 
 impl Call<'_> {
     pub fn wishes(&self, thread: ThreadId) -> Wishes {
@@ -76,7 +33,7 @@ impl Call<'_> {
         const IDLE: u32 = 5;
         let before = self.wishes(thread);
         let is_idle = policy & !RESET_ON_FORK == IDLE;
-        let was_idle = before.policy & !RESET_ON_FORK == IDLE;
+        let was_idle = before.policy_alone() == IDLE;
         let rises = !is_idle && (was_idle || nice < before.nice);
         if rises || before.policy & !policy & RESET_ON_FORK != 0 {
             return Err(Errno::EPERM);
@@ -95,7 +52,7 @@ impl Call<'_> {
         let own = self.wishes(self.thread);
         let wishes = Wishes {
             death_signal: 0,
-            policy: own.policy & !RESET_ON_FORK,
+            policy: own.policy_alone(),
             ..own
         };
         self.wish(child, |own| *own = wishes);
@@ -299,7 +256,7 @@ pub(crate) fn sched_setattr(call: &mut Call) -> Answer {
     let policy = if flags & KEEP_POLICY == 0 {
         policy
     } else {
-        before.policy & !RESET_ON_FORK
+        before.policy_alone()
     };
     let nice = if flags & KEEP_PARAMETERS == 0 {
         nice.clamp(-20, 19)
@@ -328,7 +285,7 @@ pub(crate) fn sched_getattr(call: &mut Call) -> Answer {
     let mut bytes = [0; ATTRIBUTE_BYTES_TODAY];
     let told = ATTRIBUTE_BYTES_TODAY.min(size as usize);
     bytes[..4].copy_from_slice(&(told as u32).to_le_bytes());
-    bytes[4..8].copy_from_slice(&(wishes.policy & !RESET_ON_FORK).to_le_bytes());
+    bytes[4..8].copy_from_slice(&wishes.policy_alone().to_le_bytes());
     bytes[8] = u8::from(wishes.policy & RESET_ON_FORK != 0);
     bytes[16..20].copy_from_slice(&wishes.nice.to_le_bytes());
     call.write(address, &bytes[..told])?;

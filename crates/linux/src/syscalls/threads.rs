@@ -1,6 +1,5 @@
 //! Threads: making and ending them, and what they ask about harts.
 
-use super::preferences::RESET_ON_FORK;
 use super::processes::clone_process;
 use super::{Answer, Call, Stop};
 use crate::affinity::HartSet;
@@ -8,6 +7,7 @@ use crate::errno::Errno;
 use crate::machine::ThreadId;
 use crate::thread::{Context, NAME_BYTES, Thread};
 use crate::vfs::spelling::text_of;
+use crate::wishes::RESET_ON_FORK;
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_SIGHAND: u64 = 0x800;

@@ -209,27 +209,31 @@ impl FileSystem {
         Ok(())
     }
 
+    /// Where the rest of the last page of a file of a size is, if that page is in memory, and zeros for all
+    /// of it.
+    fn tail(&self, id: InodeId, size: u64) -> Result<Option<(u64, Vec<u8>)>, Errno> {
+        let (used, entry) = (size % PAGE_BYTES, self.page_entry(id, size / PAGE_BYTES)?);
+        if used == 0 || entry & PAGE_PRESENT == 0 {
+            return Ok(None);
+        }
+        let frame = (entry >> PAGE_FRAME_SHIFT) * PAGE_BYTES;
+        Ok(Some((frame + used, vec![0; (PAGE_BYTES - used) as usize])))
+    }
+
     /// Whether the last page of a file of a size holds anything beyond it.
     pub fn has_tail(&self, store: &mut Store, id: InodeId, size: u64) -> Result<bool, Errno> {
-        let (tail, entry) = (size % PAGE_BYTES, self.page_entry(id, size / PAGE_BYTES)?);
-        if tail == 0 || entry & PAGE_PRESENT == 0 {
+        let Some((at, mut bytes)) = self.tail(id, size)? else {
             return Ok(false);
-        }
-        let mut bytes = vec![0; (PAGE_BYTES - tail) as usize];
-        let frame = (entry >> PAGE_FRAME_SHIFT) * PAGE_BYTES;
-        store.machine.peek(frame + tail, &mut bytes);
+        };
+        store.machine.peek(at, &mut bytes);
         Ok(bytes.iter().any(|&byte| byte != 0))
     }
 
     /// Makes zero what the last page of a file of a size holds beyond it.
     pub fn clear_tail(&mut self, store: &mut Store, id: InodeId, size: u64) -> Result<(), Errno> {
-        let tail = size % PAGE_BYTES;
-        let last = size / PAGE_BYTES;
-        let shows_tail = self.page_entry(id, last)? & PAGE_PRESENT != 0;
-        if tail != 0 && shows_tail {
-            let frame = self.hold_page(store, id, last, true, true)?;
-            let zeros = vec![0; (PAGE_BYTES - tail) as usize];
-            store.machine.write(frame * PAGE_BYTES + tail, &zeros);
+        if let Some((at, zeros)) = self.tail(id, size)? {
+            self.hold_page(store, id, size / PAGE_BYTES, true, true)?; // It is written to.
+            store.machine.write(at, &zeros);
         }
         Ok(())
     }

@@ -11,7 +11,6 @@ use crate::limits::UNLIMITED;
 use crate::machine::{Machine, PAGE_BYTES, ThreadId};
 use crate::page_table::{EXECUTE, READ, VALID, WRITE, frame_of};
 use crate::process::{Process, ProcessId};
-use crate::syscalls::preferences::RESET_ON_FORK;
 use crate::thread::{Thread, ThreadState};
 
 /// What of mappings is in memory.
@@ -333,7 +332,7 @@ impl Kernel {
              {hart} 0 {policy} 0 0 0 0 0 0 0 0 0 0 0\n",
             priority = 20 + wishes.nice,
             nice = wishes.nice,
-            policy = wishes.policy & !RESET_ON_FORK,
+            policy = wishes.policy_alone(),
             id = thread.map_or(process.id.0, |thread| thread.0),
             parent = process.parent.map_or(0, |parent| parent.0),
             state = &self.state_of(process, thread)[..1],

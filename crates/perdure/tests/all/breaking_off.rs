@@ -17,6 +17,7 @@ use perdure_hardware::time::Cycles;
 use serde_json::Value;
 
 use crate::flush_at_epoch_end::FlushAtEpochEnd;
+use crate::wrapped::as_the_worked_example;
 
 /// How it breaks off.
 const PANICS: &str = "panics";
@@ -27,23 +28,11 @@ const STANDS_STILL: &str = "stands-still";
 struct Stubborn(FlushAtEpochEnd, Option<&'static str>);
 
 impl Policy for Stubborn {
-    fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
-        self.0.evict(hardware, eviction, now)
-    }
-
-    fn fired(&mut self, hardware: &mut Hardware, event: u32, now: Cycles) {
-        self.0.fired(hardware, event, now);
-    }
+    as_the_worked_example!(Policy);
 }
 
 impl EpochNumbers for Stubborn {
-    fn executing_epoch(&self) -> u64 {
-        self.0.executing_epoch()
-    }
-
-    fn announced_epoch(&self) -> u64 {
-        self.0.announced_epoch()
-    }
+    as_the_worked_example!(EpochNumbers);
 }
 
 impl MachineEpochs for Stubborn {
@@ -52,19 +41,13 @@ impl MachineEpochs for Stubborn {
         !is_over && self.0.can_end_epoch()
     }
 
-    fn end_epoch(&mut self, hardware: &mut Hardware, urgency: Urgency, now: Cycles) -> Cycles {
-        self.0.end_epoch(hardware, urgency, now)
-    }
+    as_the_worked_example!(MachineEpochs);
 }
 
 impl Design for Stubborn {
     const NAME: &'static str = "stubborn";
     const SUMMARY: &'static str = "the worked example, which breaks off";
-    const PLANTED_BUGS: &'static [PlantedBug] = &[];
-    type Epochs = OfMachine;
-    type Promise = <FlushAtEpochEnd as Design>::Promise;
-    type Parameters = <FlushAtEpochEnd as Design>::Parameters;
-    type Counters = <FlushAtEpochEnd as Design>::Counters;
+    as_the_worked_example!(Design);
 
     fn start(
         parameters: &Self::Parameters,
@@ -80,18 +63,6 @@ impl Design for Stubborn {
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
         assert!(bug != Some(PANICS), "half a log");
         FlushAtEpochEnd::recover(image, None)
-    }
-
-    fn phase(&self) -> &'static str {
-        self.0.phase()
-    }
-
-    fn counters(&self) -> Self::Counters {
-        self.0.counters()
-    }
-
-    fn paths(hardware: &Statistics, own: &Self::Counters) -> Vec<(&'static str, u64)> {
-        FlushAtEpochEnd::paths(hardware, own)
     }
 }
 

@@ -45,3 +45,4 @@ mod timelines;
 #[path = "../../../../docs/examples/undo_log.rs"]
 mod undo_log;
 mod worked_example;
+mod wrapped;

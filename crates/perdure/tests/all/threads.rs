@@ -23,6 +23,7 @@ use serde_json::json;
 
 use crate::common::{Directory, compile, request, run, with};
 use crate::flush_at_epoch_end::FlushAtEpochEnd;
+use crate::wrapped::as_the_worked_example;
 
 /// Threads and the harts on which they began to run.
 static HEARD: Mutex<BTreeSet<(usize, u32)>> = Mutex::new(BTreeSet::new());
@@ -48,23 +49,11 @@ impl Policy for Listens {
         self.0.store(hardware, store, now)
     }
 
-    fn evict(&mut self, hardware: &mut Hardware, eviction: &Eviction, now: Cycles) -> Evicted {
-        self.0.evict(hardware, eviction, now)
-    }
-
-    fn fired(&mut self, hardware: &mut Hardware, event: u32, now: Cycles) {
-        self.0.fired(hardware, event, now);
-    }
+    as_the_worked_example!(Policy);
 }
 
 impl EpochNumbers for Listens {
-    fn executing_epoch(&self) -> u64 {
-        self.0.executing_epoch()
-    }
-
-    fn announced_epoch(&self) -> u64 {
-        self.0.announced_epoch()
-    }
+    as_the_worked_example!(EpochNumbers);
 }
 
 impl MachineEpochs for Listens {
@@ -72,19 +61,13 @@ impl MachineEpochs for Listens {
         self.0.can_end_epoch()
     }
 
-    fn end_epoch(&mut self, hardware: &mut Hardware, urgency: Urgency, now: Cycles) -> Cycles {
-        self.0.end_epoch(hardware, urgency, now)
-    }
+    as_the_worked_example!(MachineEpochs);
 }
 
 impl Design for Listens {
     const NAME: &'static str = "listens";
     const SUMMARY: &'static str = "the worked example, which also hears of threads";
-    const PLANTED_BUGS: &'static [PlantedBug] = &[];
-    type Epochs = OfMachine;
-    type Promise = <FlushAtEpochEnd as Design>::Promise;
-    type Parameters = <FlushAtEpochEnd as Design>::Parameters;
-    type Counters = <FlushAtEpochEnd as Design>::Counters;
+    as_the_worked_example!(Design);
 
     fn start(
         parameters: &Self::Parameters,
@@ -98,18 +81,6 @@ impl Design for Listens {
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
         FlushAtEpochEnd::recover(image, bug)
-    }
-
-    fn phase(&self) -> &'static str {
-        self.0.phase()
-    }
-
-    fn counters(&self) -> Self::Counters {
-        self.0.counters()
-    }
-
-    fn paths(hardware: &Statistics, own: &Self::Counters) -> Vec<(&'static str, u64)> {
-        FlushAtEpochEnd::paths(hardware, own)
     }
 }
 
