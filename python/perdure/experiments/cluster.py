@@ -7,12 +7,15 @@ called, and written by it alone.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
+from concurrent.futures import Future as Promise
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +28,9 @@ from perdure.experiments.point import Point, core_digest
 
 if TYPE_CHECKING:
     from distributed import Client, Future
+    from tornado.ioloop import IOLoop
 
+CLOSE_SECONDS = 10
 CONNECT_SECONDS = 15
 LOOK_SECONDS = 0.05
 """Between two looks at what has finished."""
@@ -251,6 +256,31 @@ def _identity() -> tuple[str, str]:
 
 
 @contextmanager
+def _loop() -> Iterator[IOLoop]:
+    """What a cluster of this process's own waits with, in a thread that lasts as long as the block.
+
+    Dask would make one by itself, but gives up if that has not begun within 10 seconds.
+    """
+    from tornado.ioloop import IOLoop
+
+    begun: Promise[IOLoop] = Promise()
+    ended = asyncio.Event()
+
+    async def wait() -> None:
+        begun.set_result(IOLoop.current())
+        await ended.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(wait()), name="Dask", daemon=True)
+    thread.start()
+    loop = begun.result()
+    try:
+        yield loop
+    finally:
+        loop.add_callback(ended.set)
+        thread.join(CLOSE_SECONDS)
+
+
+@contextmanager
 def open_client(scheduler: str | None, workers: int) -> Iterator[Client]:
     """A client of the named cluster, or of one that lasts as long as the block."""
     import dask
@@ -262,7 +292,9 @@ def open_client(scheduler: str | None, workers: int) -> Iterator[Client]:
         # a script needs no `if __name__ == "__main__"`.
         with (
             dask.config.set(QUIET),
+            _loop() as loop,
             LocalCluster(
+                loop=loop,
                 n_workers=1,
                 threads_per_worker=workers,
                 processes=False,
