@@ -388,10 +388,8 @@ impl Configuration {
         check_ranges(&table)?;
         by_design::settle_inclusion(&mut table, design)?;
         let modules = modules::of_table(&mut table)?;
-        let typed: Typed = table
-            .clone()
-            .try_into()
-            .map_err(|error: toml::de::Error| Error::Configuration(error.message().to_owned()))?;
+        let typed: Typed = (table.clone().try_into())
+            .map_err(|error| Error::Configuration(given::no_value(&error)))?;
         let configuration = Self {
             machine: machine.to_owned(),
             design,
@@ -470,8 +468,9 @@ impl Configuration {
     fn parameters_of(&self, design: &Facts) -> Result<Parameters, Error> {
         let section = self.table.get(design.name).cloned();
         let section = section.unwrap_or(Value::Table(Table::new()));
-        (design.parameters)(section)
-            .map_err(|error| Error::Configuration(format!("[{}] {}", design.name, error.message())))
+        (design.parameters)(section).map_err(|error| {
+            Error::Configuration(format!("[{}] {}", design.name, given::no_value(&error)))
+        })
     }
 
     /// The configuration as TOML: what decides a run's result, no more (other designs' sections

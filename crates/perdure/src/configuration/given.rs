@@ -58,6 +58,12 @@ pub fn no_toml(source: &str, error: &toml::de::Error, text: &str) -> Error {
     Error::Configuration(format!("machine file {}: {said}", shown(source)))
 }
 
+/// A value that its key cannot have, in one line that ends with the key.
+pub fn no_value(error: &toml::de::Error) -> String {
+    let words: Vec<_> = error.to_string().split_whitespace().map(shown).collect();
+    words.join(" ")
+}
+
 /// A refusal of a value in the words in which an option gave it.
 pub fn in_words(refusal: Error, value: &Value, given: &str) -> Error {
     match refusal {

@@ -7,7 +7,7 @@
 use perdure_hardware::specification::{MAIN_MODULE, ModuleSpecification};
 use toml::{Table, Value};
 
-use super::{configuration_error, leaves, nearest, put};
+use super::{configuration_error, given, leaves, nearest, put};
 use crate::error::Error;
 
 pub mod counted;
@@ -176,9 +176,8 @@ fn typed(mut whole: Table) -> Result<ModuleSpecification, Error> {
     let mut module = Table::new();
     module.extend(OWN.iter().filter_map(|(key, _)| whole.remove_entry(*key)));
     module.insert("media".into(), whole.into());
-    module.try_into().map_err(|error: toml::de::Error| {
-        Error::Configuration(format!("[[{KEY}]] {}", error.message()))
-    })
+    (module.try_into())
+        .map_err(|error| Error::Configuration(format!("[[{KEY}]] {}", given::no_value(&error))))
 }
 
 #[cfg(test)]

@@ -248,3 +248,15 @@ fn a_value_is_refused_as_it_was_given() {
         assert!(message.contains(&said), "{message}");
     }
 }
+
+#[test]
+fn a_value_that_its_key_cannot_have_is_refused_with_the_key() {
+    for (given, key) in [
+        ("nvm.scheduling=none", "nvm.scheduling"),
+        ("core.model=deep", "core.model"),
+    ] {
+        let message = built(&[given]).expect_err("refused").to_string();
+        assert!(message.contains("unknown variant"), "{message}");
+        assert!(message.ends_with(&format!(" in `{key}`")), "{message}");
+    }
+}
