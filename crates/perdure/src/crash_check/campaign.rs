@@ -8,6 +8,7 @@ mod inner;
 mod overlaps;
 mod reads;
 mod shorten;
+mod told;
 mod visit;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -295,7 +296,7 @@ impl Campaign<'_> {
                 before -= points.len();
                 continue;
             }
-            if !self.goes_on(&[]) {
+            if !self.goes_on(&[]) && !self.was_told_more() {
                 break;
             }
             // Points before these were explored when the check was interrupted.
@@ -310,12 +311,12 @@ impl Campaign<'_> {
                 if new.is_empty() {
                     return Ok(true);
                 }
-                let goes_on = campaign.goes_on(new);
-                if goes_on {
+                if campaign.goes_on(new) {
                     campaign.explore(new)?;
                     campaign.book.keep(false)?;
+                    return Ok(true);
                 }
-                Ok(goes_on)
+                campaign.explore_told(new)
             })?;
         }
         let done = &mut self.book.done;

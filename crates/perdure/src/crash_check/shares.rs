@@ -11,6 +11,7 @@
 //! is done by who puts everything together. So the report is that of a check on one host.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Instant;
 
 use base64::Engine as _;
@@ -70,6 +71,11 @@ impl<K: Clone + Ord, V: Clone + Send> Kind<K, V> {
         self.known.contains_key(key)
     }
 
+    /// Somebody has done some of these.
+    pub fn knows_some(&self, keys: Range<&K>) -> bool {
+        self.known.range(keys).next().is_some()
+    }
+
     /// It was done here.
     fn learn(&mut self, key: K, answer: V) {
         if let Some(new) = &mut self.new {
@@ -77,6 +83,7 @@ impl<K: Clone + Ord, V: Clone + Send> Kind<K, V> {
         }
         self.known.insert(key, answer);
     }
+
     /// What work on each item comes to, by so many host threads; none where somebody else does it, who has
     /// not told of it yet, or where the user has stopped it.
     pub fn map<I: Sync>(

@@ -93,9 +93,12 @@ pub fn run(
     let Book { done, shares, .. } = book;
     let cuts = asked.cuts.unwrap_or(CUTS);
     done.planned = cuts;
-    let rounds: Vec<u64> = (0..cuts.div_ceil(CUTS_OF_A_ROUND))
-        .filter(|&number| shares.part.is_none_or(|part| part.has(number)))
-        .collect();
+    let all = 0..cuts.div_ceil(CUTS_OF_A_ROUND);
+    let is_wanted = |number: &u64| {
+        let is_mine = shares.part.is_none_or(|part| part.has(*number));
+        is_mine && (!shares.interrupted || shares.rounds.knows(number))
+    };
+    let rounds: Vec<u64> = all.clone().filter(is_wanted).collect();
     let each = |number: u64| CUTS_OF_A_ROUND.min(cuts - number * CUTS_OF_A_ROUND);
     for batch in rounds.chunks(BATCH) {
         let all_known = batch.iter().all(|number| shares.rounds.knows(number));
@@ -126,6 +129,7 @@ pub fn run(
         }
         observer.progress(done.points, cuts, "cuts", &said(done));
     }
+    done.interrupted |= shares.interrupted && (rounds.len() as u64) < all.end;
     done.limited = !done.interrupted && done.points < done.planned;
     if shares.part.is_some() {
         return Ok(());
