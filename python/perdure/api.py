@@ -19,7 +19,7 @@ from functools import partial
 from os import fspath
 from typing import Any, Literal, TypeAlias
 
-from perdure import _core, capture, notebook, outputs, requests, spreading, timelines
+from perdure import PerdureError, _core, capture, notebook, outputs, requests, spreading, timelines
 from perdure.cut_results import CutCost, CutReport, CutResult, Spread
 from perdure.fields import Json
 from perdure.known import Catalogue, Configuration, Named
@@ -251,15 +251,22 @@ class Machine:
             return CutReport.from_json(self._kept(out, cut))
 
     def _kept(self, out: Path | None, command: Callable[[], Json]) -> Json:
-        """A result, kept with its configuration in the folder `out`, which is able to take it."""
+        """A result, kept with its configuration in the folder `out`.
+
+        Raises:
+            NotKeptError: the folder, which seemed able to take it, was not.
+        """
         if out is None:
             return command()
         outputs.check_folder(out, files=KEPT)
         of_result, of_configuration = KEPT
         result = command()
-        outputs.store(out, of_result, json.dumps(result, indent=2))
         effective = self.configuration()
-        outputs.store(out, of_configuration, f"# {effective.hash}\n{effective.toml}")
+        try:
+            outputs.store(out, of_result, json.dumps(result, indent=2))
+            outputs.store(out, of_configuration, f"# {effective.hash}\n{effective.toml}")
+        except PerdureError as error:
+            raise outputs.NotKeptError(str(error), result) from error
         return result
 
     def request(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from perdure import extras
+from perdure import PerdureError, extras
 from perdure.api import RunResult
 from perdure.outputs import written
 
@@ -76,13 +76,20 @@ def cost(results: Sequence[RunResult], title: str) -> altair.VConcatChart:
 
 
 def save(chart: altair.VConcatChart, stem: Path) -> tuple[Path, Path]:
-    """Writes `stem`.png and `stem`.html and returns both paths."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
+    """Writes `stem`.png and `stem`.html and returns both paths.
+
+    Raises:
+        PerdureError: the host does not take them.
+    """
     png, html = stem.with_suffix(".png"), stem.with_suffix(".html")
-    with written(png) as file:
-        chart.save(str(file), scale_factor=PIXELS_PER_POINT)
-    with written(html) as file:
-        chart.save(str(file), inline=True)
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        with written(png) as file:
+            chart.save(str(file), scale_factor=PIXELS_PER_POINT)
+        with written(html) as file:
+            chart.save(str(file), inline=True)
+    except OSError as error:
+        raise PerdureError(f"cannot draw {stem}: {error}") from error
     return png, html
 
 

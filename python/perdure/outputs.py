@@ -217,14 +217,22 @@ def _refusing(path: str | PathLike[str], option: str) -> Iterator[None]:
         raise PerdureError(f"{option} cannot write {shown(path)}: {error}") from error
 
 
+class NotKeptError(PerdureError):
+    """The folder that a result was for did not take all of it; `result` has the whole."""
+
+    def __init__(self, message: str, result: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.result = result
+
+
 @contextmanager
-def each() -> Iterator[Callable[[Callable[[], object]], None]]:
+def each(refused_before: Iterable[str] = ()) -> Iterator[Callable[[Callable[[], object]], None]]:
     """Several results are written, each whatever becomes of the others; then the refusals are told.
 
     Raises:
         PerdureError: some could not be written, and why.
     """
-    refused: list[str] = []
+    refused = list(refused_before)
 
     def write(one: Callable[[], object]) -> None:
         try:

@@ -242,3 +242,23 @@ def test_a_trace_that_cannot_be_written_is_refused_by_its_name(option, core, com
     status, _, err = command("trace", option, wrong, "--", "program")
     assert (status, core.requests) == (2, [])
     assert err == f"perdure: {option} cannot write {wrong}: No such file or directory\n"
+
+
+@pytest.mark.parametrize("name", ["run", "cut", "compare"])
+def test_a_result_that_its_folder_does_not_take_is_shown_and_written(name, command, tmp_path):
+    folder, kept = tmp_path / "out", tmp_path / "kept.json"
+    folder.mkdir()
+    (folder / "result.json").symlink_to("/dev/full")
+    status, out, err = command(name, "--out", folder, "--json", kept, "--", "program")
+    refused = f"cannot write result.json into {folder}: No space left on device\n"
+    assert status == 2
+    assert err.endswith(f"perdure: {refused}")
+    assert json.loads(kept.read_text())
+    assert name == "run" or "picl" in out
+
+
+def test_who_asks_the_machine_has_the_result_with_the_refusal(core, tmp_path):
+    (tmp_path / "result.json").symlink_to("/dev/full")
+    with pytest.raises(outputs.NotKeptError, match="No space left on device") as refused:
+        perdure.cut(["program"], out=tmp_path)
+    assert refused.value.result["cuts"] == core.results["cut"]["cuts"]

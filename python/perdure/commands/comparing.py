@@ -6,7 +6,7 @@ Always true here: what is finished when Ctrl-C comes is printed and written.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +26,7 @@ from perdure import (
     sweeps,
     terminal,
 )
-from perdure.commands.shared import Program, finish, names, programs, say
+from perdure.commands.shared import Program, despite_folder, finish, names, programs, say
 from perdure.options import (
     DEFAULT_ENGINE,
     DesignsOption,
@@ -81,6 +81,7 @@ def compare(
             outputs.check_folder(out / name, files=api.KEPT)
     world = guest.world(out)
     results: list[api.RunResult] = []
+    refused: list[str] = []
     with programs(program) as asked, progress.bar(terminal.errors(), "compare") as show:
         for name in designs:
             chosen = api.Machine(
@@ -88,26 +89,33 @@ def compare(
             )
             folder = None if out is None else out / name
             with pools.copied(guest.pmem) as pmem:
-                results.append(
-                    replace(chosen, pmem=pmem).run(
-                        **asked,
-                        stop_after=stop_after,
-                        probe_cuts=probe_cuts,
-                        out=folder,
-                        progress=show,
-                    )
+                result, not_kept = despite_folder(
+                    replace(chosen, pmem=pmem).run,
+                    api.RunResult.from_json,
+                    **asked,
+                    stop_after=stop_after,
+                    probe_cuts=probe_cuts,
+                    out=folder,
+                    progress=show,
                 )
+            results.append(result)
+            refused += not_kept
             if results[-1].interrupted:
                 break
     document = {"program": program, "results": [result.raw for result in results]}
-    if out is not None:
-        outputs.store(out, "result.json", json.dumps(document, indent=2))
-        paths = figures.save(figures.cost(results, Path(program[0]).name), out / "compare")
-        say("figure: " + " and ".join(map(str, paths)))
-    outputs.write_json(document, json_file)
-    terminal.tables(json_file).print(render.compare(results), crop=False)
+    with outputs.each(refused) as write:
+        if out is not None:
+            write(lambda: outputs.store(out, "result.json", json.dumps(document, indent=2)))
+            figure = figures.cost(results, Path(program[0]).name)
+            write(lambda: _say_where(figures.save(figure, out / "compare")))
+        write(lambda: outputs.write_json(document, json_file))
+        terminal.tables(json_file).print(render.compare(results), crop=False)
     differ = len({result.exit_code for result in results}) > 1
     finish(int(differ), results[-1].interrupted)
+
+
+def _say_where(paths: Iterable[Path]) -> None:
+    say("figure: " + " and ".join(map(str, paths)))
 
 
 @grouped

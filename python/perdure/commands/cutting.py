@@ -27,7 +27,7 @@ from perdure import (
     tokens,
 )
 from perdure.commands import replaying
-from perdure.commands.shared import Program, finish, machine_of, programs
+from perdure.commands.shared import Program, despite_folder, finish, machine_of, programs
 from perdure.options import (
     DEFAULT_ENGINE,
     Afterwards,
@@ -49,6 +49,8 @@ from perdure.options import (
     grouped,
     processors,
 )
+
+INPUT_NOT_KEPT = "the standard input that these cuts' tokens need is not kept; --out DIR keeps it"
 
 
 @grouped
@@ -99,7 +101,9 @@ def cut(
     chosen = machine_of(machine, design, guest, out, engine)
     program, then = split_then(program)
     with programs(program) as asked, progress.bar(terminal.errors(), "power cuts") as show:
-        report = chosen.cut(
+        report, refused = despite_folder(
+            chosen.cut,
+            api.CutReport.from_json,
             **asked,
             repeat=repeated.repeat,
             at=at,
@@ -118,10 +122,8 @@ def cut(
             progress=show,
         )
     if guest.stdin == "-" and out is None:
-        terminal.tell(
-            ["the standard input that these cuts' tokens need is not kept; --out DIR keeps it"]
-        )
-    replaying.finish(report, json_file, explained, afterwards)
+        terminal.tell([INPUT_NOT_KEPT])
+    replaying.finish(report, json_file, explained, afterwards, refused)
 
 
 def mutants(

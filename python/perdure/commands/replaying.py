@@ -6,7 +6,7 @@ Always true here: a failure's page and its core files are of the first failure t
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
@@ -188,15 +188,20 @@ def finish(
     json_file: str | None,
     explained: Explained,
     afterwards: Afterwards | None = None,
+    refused: Sequence[str] = (),
 ) -> NoReturn:
-    """Writes and prints a report of cuts (a campaign with its `afterwards`), exits accordingly."""
+    """Writes and prints a report of cuts (a campaign with its `afterwards`), exits accordingly.
+
+    Raises:
+        PerdureError: what was `refused` before, or is now, when all else is written.
+    """
     if afterwards is not None:
         report = _with_cores(report, explained, afterwards)
     tokens.remember(result.token for result in reports.shown(report))
     # What was lost without a promise is no failure of the command, and explained as well.
     bad = next((one for one in report.results if not one.verified), None)
     failure = None if bad is None else bad.raw
-    with outputs.each() as each:
+    with outputs.each(refused) as each:
         each(lambda: write(explained, lambda: explanation_page.of_report(report.raw), failure))
         each(lambda: outputs.write_json(report.raw, json_file))
         terminal.tables(json_file).print(reports.cut(report), crop=False)

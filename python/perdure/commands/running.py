@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from perdure import PerdureError, endings, outputs, progress, replication, statuses, terminal
 from perdure.api import RunResult
-from perdure.commands.shared import Program, finish, finish_run, machine_of, programs
+from perdure.commands.shared import (
+    Program,
+    despite_folder,
+    finish,
+    finish_run,
+    machine_of,
+    programs,
+)
 from perdure.options import (
     DEFAULT_ENGINE,
     DesignOption,
@@ -143,7 +150,9 @@ def run(
         terminal.guests(json_file),
         progress.status_line() as show,
     ):
-        result = chosen.run(
+        result, refused = despite_folder(
+            chosen.run,
+            RunResult.from_json,
             **asked,
             repeat=repeated.repeat,
             **asdict(measured),
@@ -156,17 +165,28 @@ def run(
             passthrough=True,
             progress=show,
         )
-    outputs.write_json(result.raw, json_file)
-    if verbose:
-        from perdure import render
+    with outputs.each(refused) as write:
+        write(lambda: outputs.write_json(result.raw, json_file))
+        if verbose:
+            from perdure import render
 
-        terminal.errors().print(render.run(result), render.statistics(result))
-    if result.cut_cost is not None:
-        from perdure import reports
+            terminal.errors().print(render.run(result), render.statistics(result))
+        if result.cut_cost is not None:
+            from perdure import reports
 
-        terminal.errors().print(reports.cut_costs({result.design: result.cut_cost}))
-    terminal.tell([*endings.ending(result), *kept.told(result, json_file, guest.pmem)])
+            terminal.errors().print(reports.cut_costs({result.design: result.cut_cost}))
+        terminal.tell([*endings.ending(result), *kept.told(result, json_file, guest.pmem)])
     finish_run(result)
+
+
+def _send_on(source: Path, to: str, secret_file: Path | None, json_file: str | None) -> NoReturn:
+    """Sends what a replica holds to another one."""
+    with progress.bar(terminal.errors(), "copying epochs") as show:
+        answer = replication.replicate(source, to, secret_file=secret_file, report=show)
+    outputs.write_json(answer, json_file)
+    sent = answer["epochs_sent"]
+    terminal.tell([f"replica {to}: {sent} epochs sent, up to {answer['epoch']}"])
+    finish(0)
 
 
 @grouped
@@ -212,19 +232,16 @@ def replicate(
     if source is not None:
         if program:
             raise PerdureError("--from sends what a replica holds: it takes no program")
-        with progress.bar(terminal.errors(), "copying epochs") as show:
-            answer = replication.replicate(source, to, secret_file=secret_file, report=show)
-        outputs.write_json(answer, json_file)
-        sent = answer["epochs_sent"]
-        terminal.tell([f"replica {to}: {sent} epochs sent, up to {answer['epoch']}"])
-        finish(0)
+        _send_on(source, to, secret_file, json_file)
     chosen = machine_of(machine, design, guest, kept.out, engine)
     with (
         programs(program or []) as asked,
         terminal.guests(json_file),
         progress.status_line() as show,
     ):
-        result = chosen.run(
+        result, refused = despite_folder(
+            chosen.run,
+            RunResult.from_json,
             **asked,
             stop_after=stop_after,
             **kept.asked(),
@@ -234,8 +251,9 @@ def replicate(
             passthrough=True,
             progress=show,
         )
-    outputs.write_json(result.raw, json_file)
-    terminal.tell([*endings.ending(result), *kept.told(result, json_file)])
+    with outputs.each(refused) as write:
+        write(lambda: outputs.write_json(result.raw, json_file))
+        terminal.tell([*endings.ending(result), *kept.told(result, json_file)])
     lacking = result.raw["replication"]["trouble"] is not None
     if lacking:
         finish(statuses.REFUSED, result.interrupted)

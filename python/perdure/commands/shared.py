@@ -6,17 +6,20 @@ Always true here: a refusal names what was refused, and here also how the comman
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn, TypedDict
+from typing import Annotated, NoReturn, TypedDict, TypeVar
 
 import typer
 
-from perdure import PerdureError, api, terminal
+from perdure import PerdureError, api, outputs, terminal
+from perdure.fields import Json
 from perdure.options import DEFAULT_ENGINE, Engine, Guest
 from perdure.results import RunResult
 from perdure.statuses import INTERRUPTED, of_run
+
+Result = TypeVar("Result")
 
 GUEST_CONTEXT = {"allow_interspersed_args": False}
 
@@ -92,6 +95,16 @@ def programs(words: Sequence[str]) -> Iterator[Programs]:
             f"{error}\n  a second -- begins another program, to run beside the first; if these are "
             f"arguments of it, write: -- {' '.join(first)}"
         ) from error
+
+
+def despite_folder(
+    call: Callable[..., Result], of: Callable[[Json], Result], **asked: object
+) -> tuple[Result, list[str]]:
+    """What a call answers, though its folder did not take it; with the refusal, to be told last."""
+    try:
+        return call(**asked), []
+    except outputs.NotKeptError as error:
+        return of(error.result), [str(error)]
 
 
 def say(line: str) -> None:
