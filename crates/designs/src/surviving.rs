@@ -44,12 +44,9 @@ pub enum Interrupted {
     #[error(transparent)]
     Corrupt(#[from] Corruption),
     /// Whoever recovers has a defect, which says this of itself.
-    #[error("{PANICKED}: it {0}")]
+    #[error("recovery has a defect: it {0}")]
     Panicked(String),
 }
-
-/// How it begins what [`Interrupted::Panicked`] says.
-pub const PANICKED: &str = "recovery has a defect";
 
 /// The surviving bytes, writable, with a journal that can put everything back.
 pub struct Surviving<'a> {

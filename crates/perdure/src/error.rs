@@ -1,5 +1,6 @@
 //! Everything that can go wrong before a result: one clear message for the user, exit status 2.
 
+use perdure_hardware::time::Cycles;
 use serde::de::DeserializeOwned;
 
 /// A request that cannot be carried out.
@@ -55,9 +56,14 @@ pub enum Error {
     /// The user has stopped something of which half is nothing.
     #[error("interrupted")]
     Interrupted,
-    /// A part of the simulator panicked: a defect, and nobody's verdict.
-    #[error("this is a defect in the simulator: {0} has failed")]
-    Panicked(&'static str),
+    /// The design, or the simulator, panicked.
+    #[error("this is a defect of the design's, or of the simulator's: it {said}")]
+    Panicked {
+        /// With what words, and where in the source.
+        said: String,
+        /// The cut at which it did, if it was one.
+        at: Option<Cycles>,
+    },
     /// The simulator contradicts itself: a defect.
     #[error("this is a defect in the simulator: {0}")]
     Defect(String),

@@ -112,11 +112,12 @@ enum Stopped {
 
 /// A failure of the run itself: any cut of it shows it.
 fn without_cut(request: &Request, prepared: &Prepared, verdict: Verdict, error: &Error) -> Failure {
+    let token = broken::token(request, prepared, error);
     Failure {
         verdict: verdict.name().into(),
         message: Some(error.to_string()),
-        cycle: 1,
-        token: broken::token(request, prepared).encode(),
+        cycle: token.at,
+        token: token.encode(),
         explanation: None,
     }
 }

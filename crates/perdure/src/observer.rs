@@ -8,6 +8,7 @@ use perdure_hardware::time::Cycles;
 
 use crate::error::Error;
 use crate::machine::{Machine, Pause};
+use crate::panics;
 
 /// How far a run goes between two looks at the observer.
 const STRIDE: Cycles = 20_000_000;
@@ -66,7 +67,7 @@ pub(crate) fn run_on(
     let mut length = STRIDE;
     let mut stride = machine.time().saturating_add(length);
     loop {
-        match machine.run(until.min(stride))? {
+        match panics::told(|| machine.run(until.min(stride)))? {
             Pause::EpochEnded(epoch) => at_epoch(machine, epoch),
             Pause::Finished => return Ok(Some(Pause::Finished)),
             Pause::Time if until <= stride => return Ok(Some(Pause::Time)),

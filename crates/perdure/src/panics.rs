@@ -1,10 +1,16 @@
 //! Panics that are somebody's answer, in words.
 //!
-//! Always true here: a panic that is caught is not printed, and any other one is, as before.
+//! Always true here: a panic that is caught is printed only where its call stack is asked for
+//! (`RUST_BACKTRACE`), and any other one is, as before.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
+
+use perdure_hardware::time::Cycles;
+
+use crate::error::Error;
 
 thread_local! {
     static CATCHES: Cell<bool> = const { Cell::new(false) };
@@ -19,7 +25,8 @@ pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
         panic::set_hook(Box::new(move |panicked| {
             if CATCHES.get() {
                 SAID.set(panicked.to_string());
-            } else {
+            }
+            if !CATCHES.get() || Backtrace::capture().status() == BacktraceStatus::Captured {
                 before(panicked);
             }
         }));
@@ -28,6 +35,21 @@ pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     let answered = panic::catch_unwind(AssertUnwindSafe(call));
     CATCHES.set(outer);
     answered.map_err(|_| SAID.take().split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// What is called answers, may fail, and has failed if it panics.
+pub fn told<T>(call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    caught(call).unwrap_or_else(|said| Err(Error::Panicked { said, at: None }))
+}
+
+/// The same of what happens at a cut.
+pub fn told_at<T>(at: Cycles, call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    caught(call).unwrap_or_else(|said| Err(Error::Panicked { said, at: Some(at) }))
+}
+
+/// Whether a message is, or ends with, what a panic said.
+pub fn is_of_one(message: &str) -> bool {
+    message.contains(": it panicked at ")
 }
 
 #[cfg(test)]

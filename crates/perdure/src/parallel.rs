@@ -7,6 +7,7 @@ use std::iter;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::Error;
+use crate::panics;
 
 /// A machine walks deep structures of the guest's kernel; the host's default is too small for that.
 const STACK_BYTES: usize = 16 << 20;
@@ -17,14 +18,14 @@ pub fn threads<T: Send>(
     work: impl Fn(usize) -> Result<T, Error> + Sync,
 ) -> Result<Vec<T>, Error> {
     if jobs <= 1 {
-        return Ok(vec![work(0)?]);
+        return Ok(vec![panics::told(|| work(0))?]);
     }
     let work = &work;
     std::thread::scope(|scope| {
         let spawned: Vec<_> = (0..jobs)
             .map(|job| {
                 let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-                thread.spawn_scoped(scope, move || work(job))
+                thread.spawn_scoped(scope, move || panics::told(|| work(job)))
             })
             .collect();
         let joined = spawned.into_iter().map(|thread| {
@@ -32,8 +33,7 @@ pub fn threads<T: Send>(
                 what: "starting a thread (--jobs)".into(),
                 source,
             })?;
-            let failed = |_| Err(Error::Panicked("a thread that cuts"));
-            thread.join().unwrap_or_else(failed)
+            thread.join().expect("what it panics with is its answer")
         });
         // All are joined before the first error leaves.
         joined.collect::<Vec<_>>().into_iter().collect()
@@ -107,6 +107,6 @@ mod tests {
             assert!(job == 0, "job {job}");
             Ok(())
         });
-        assert!(failed.unwrap_err().to_string().contains("has failed"));
+        assert!(failed.unwrap_err().to_string().ends_with(": job 1"));
     }
 }

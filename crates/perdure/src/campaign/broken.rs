@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::tear_seed;
 use crate::error::Error;
 use crate::reads::Reads;
 use crate::request::{Prepared, Request};
@@ -17,17 +18,22 @@ pub(crate) fn verdict(error: &Error) -> Option<Verdict> {
     match error {
         Error::Contract { .. } => Some(Verdict::ContractBroken),
         Error::Deadlock { .. } => Some(Verdict::Deadlock),
-        Error::Defect(_) => Some(Verdict::Defect),
+        Error::Defect(_) | Error::Panicked { .. } => Some(Verdict::Defect),
         _ => None,
     }
 }
 
-/// Names a cut of such a run: the one that was asked for, or one at its start.
-pub(crate) fn token(request: &Request, prepared: &Prepared) -> Token {
+/// Names a cut of such a run: that at which it broke off, the one that was asked for, or one at its start.
+pub(crate) fn token(request: &Request, prepared: &Prepared, error: &Error) -> Token {
+    let broke_off = match error {
+        Error::Panicked { at, .. } => *at,
+        _ => None,
+    };
+    let drawn = broke_off.map(|at| tear_seed(request.seed.unwrap_or(1), at));
     Token {
         request: request.clone(),
-        at: request.at.unwrap_or(1),
-        tear_seed: request.tear_seed.unwrap_or(0),
+        at: broke_off.or(request.at).unwrap_or(1),
+        tear_seed: request.tear_seed.or(drawn).unwrap_or(0),
         later_cuts: Vec::new(),
         checked: prepared.check.is_some(),
         config_hash: prepared.config_hash.clone(),
@@ -39,18 +45,20 @@ pub(crate) fn token(request: &Request, prepared: &Prepared) -> Token {
 }
 
 /// What a campaign reports that came to this error: one cut, where that is a verdict. Who asks for cuts of a
-/// program that comes to nothing by itself is told so; but a token of such a run names just that.
+/// program that comes to nothing by itself is told so, unless that may be the design's fault; but a token of
+/// such a run names just that.
 pub(crate) fn report(
     request: &Request,
     prepared: &Prepared,
     error: Error,
 ) -> Result<Map<String, Value>, Error> {
     let is_again = request.reads.is_some();
+    let is_the_design_s = matches!(error, Error::Contract { .. } | Error::Panicked { .. });
     let verdict = match verdict(&error) {
-        Some(verdict) if verdict == Verdict::ContractBroken || is_again => verdict,
+        Some(verdict) if is_the_design_s || is_again => verdict,
         _ => return Err(error),
     };
-    let token = token(request, prepared);
+    let token = token(request, prepared, &error);
     let value = json!({
         "build": BUILD,
         "design": prepared.configuration.design.name,
@@ -82,4 +90,29 @@ pub(crate) fn report(
         unreachable!("built as an object")
     };
     Ok(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_at_a_cut_has_the_token_of_that_cut() {
+        let request = Request {
+            design: "ideal".into(),
+            program: vec!["@exerciser:100:16:100".into()],
+            cuts: Some(4),
+            seed: Some(7),
+            ..Request::default()
+        };
+        let prepared = request.prepare().expect("a good request");
+        for (at, cut, tears) in [(None, 1, 0), (Some(500), 500, tear_seed(7, 500))] {
+            let said = "panicked at a.rs:1:1: half a battery".into();
+            let error = Error::Panicked { said, at };
+            let token = token(&request, &prepared, &error);
+            assert_eq!((token.at, token.tear_seed), (cut, tears));
+            let report = report(&request, &prepared, error).expect("a verdict");
+            assert_eq!(report["results"][0]["verdict"], "defect");
+        }
+    }
 }

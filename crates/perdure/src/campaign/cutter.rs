@@ -16,6 +16,7 @@ use crate::lives::{Left, Life, Lives, Plan, Sequel};
 use crate::machine::{Image, Machine};
 use crate::mistakes::Blind;
 use crate::observer::{Observer, run_on};
+use crate::panics;
 use crate::pools;
 use crate::reads::Reads;
 use crate::replication::follower::Follower;
@@ -137,7 +138,9 @@ impl Cutter<'_> {
                 golden,
                 follower,
             } = &mut watched;
-            let Some(mut cut) = self.cut(&lives, machine, golden, index)? else {
+            let at = self.cycles[index];
+            let cut = panics::told_at(at, || self.cut(&lives, machine, golden, index));
+            let Some(mut cut) = cut? else {
                 result.interrupted = true;
                 return Ok(result);
             };

@@ -17,6 +17,7 @@ use crate::explanation::{self, Explanation, Failed};
 use crate::lives::{Lives, Uncut};
 use crate::mistakes::Blind;
 use crate::observer::Observer;
+use crate::panics;
 use crate::parallel;
 use crate::reads;
 use crate::request::{Prepared, Request, Schedule};
@@ -98,6 +99,15 @@ fn lives_of<'a>(
 
 /// Runs the whole campaign of a request.
 pub fn run(
+    request: &Request,
+    prepared: &Prepared,
+    bug: Option<&'static str>,
+    observer: &dyn Observer,
+) -> Result<Campaign, Error> {
+    panics::told(|| cut_and_judge(request, prepared, bug, observer))
+}
+
+fn cut_and_judge(
     request: &Request,
     prepared: &Prepared,
     bug: Option<&'static str>,

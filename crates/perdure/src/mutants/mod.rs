@@ -15,7 +15,6 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use perdure_designs::surviving::PANICKED;
 use perdure_designs::{Epochs, PlantedBug};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,6 +25,7 @@ use crate::error::Error;
 use crate::hunt::{self, Hunt};
 use crate::losing::Losing;
 use crate::observer::Observer;
+use crate::panics;
 use crate::parallel;
 use crate::request::{Prepared, Request};
 use crate::verify::Verdict;
@@ -60,7 +60,11 @@ fn shown(
                 first: Some((Verdict::RecoveryFailed, error.to_string())),
             });
         }
-        other => other?,
+        Err(error) => {
+            refuse_panic(bug, Some(&error.to_string()))?;
+            return Err(error);
+        }
+        Ok(campaign) => campaign,
     };
     if campaign.interrupted {
         return Err(Error::Request("interrupted".into()));
@@ -75,13 +79,14 @@ fn shown(
     })
 }
 
-/// A panic catches no bug: recovery has to refuse what it finds, and a judge to see what it made of that.
+/// A panic catches no bug: recovery has to refuse what it finds, and a judge to see what it, or a hook, made
+/// of that.
 fn refuse_panic(bug: Option<&str>, message: Option<&str>) -> Result<(), Error> {
     match message {
-        Some(message) if message.starts_with(PANICKED) => Err(Error::Defect(format!(
-            "with {}, {message}",
-            bug.unwrap_or("no bug")
-        ))),
+        Some(message) if panics::is_of_one(message) => {
+            let bug = bug.unwrap_or("no bug");
+            Err(Error::Request(format!("with {bug}, {message}")))
+        }
         _ => Ok(()),
     }
 }
@@ -390,8 +395,8 @@ mod tests {
 
     #[test]
     fn a_recovery_that_panics_catches_no_bug() {
-        let panicked = format!("{PANICKED}: it panicked at a.rs:1:1: half a log");
-        let said = refuse_panic(Some("half-undo"), Some(&panicked)).unwrap_err();
+        let panicked = "recovery has a defect: it panicked at a.rs:1:1: half a log";
+        let said = refuse_panic(Some("half-undo"), Some(panicked)).unwrap_err();
         assert!(
             said.to_string()
                 .contains("with half-undo, recovery has a defect")

@@ -45,8 +45,9 @@ pub enum Verdict {
     /// Of what a hunt found, and of its token: without any cut, a moment came from which on nothing would
     /// ever have run again. Any cut of the run shows it.
     Deadlock,
-    /// Of what a hunt found, and of its token: the simulator contradicted itself, which is its own fault. Any
-    /// cut of the run shows it.
+    /// The design, or the simulator, panicked: the message has the place in the source. Or, of what a hunt
+    /// found and of its token, the simulator contradicted itself, which is its own fault. Replaying the token
+    /// shows it.
     Defect,
 }
 

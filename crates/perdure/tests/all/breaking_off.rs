@@ -1,4 +1,5 @@
-//! A design that breaks off is told as such, and by what it did: it panics as it recovers, or stands still.
+//! A design that breaks off is told as such, and by what it did: it panics, as it recovers or before, or
+//! stands still.
 
 use perdure::api::Unobserved;
 use perdure::campaign;
@@ -22,8 +23,11 @@ use crate::wrapped::as_the_worked_example;
 /// How it breaks off.
 const PANICS: &str = "panics";
 const STANDS_STILL: &str = "stands-still";
+const PANICS_IN_A_HOOK: &str = "panics-in-a-hook";
+const PANICS_AT_A_CUT: &str = "panics-at-a-cut";
 
-/// The worked example, which panics as it recovers, or takes no epoch after its third.
+/// The worked example, which panics as it recovers, at the end of its third epoch or at a cut, or takes no
+/// epoch after its third.
 #[derive(Clone)]
 struct Stubborn(FlushAtEpochEnd, Option<&'static str>);
 
@@ -37,8 +41,9 @@ impl EpochNumbers for Stubborn {
 
 impl MachineEpochs for Stubborn {
     fn can_end_epoch(&self) -> bool {
-        let is_over = self.1 == Some(STANDS_STILL) && self.0.executing_epoch() > 3;
-        !is_over && self.0.can_end_epoch()
+        let is_over = self.0.executing_epoch() > 3;
+        assert!(self.1 != Some(PANICS_IN_A_HOOK) || !is_over, "no fourth");
+        (self.1 != Some(STANDS_STILL) || !is_over) && self.0.can_end_epoch()
     }
 
     as_the_worked_example!(MachineEpochs);
@@ -58,6 +63,10 @@ impl Design for Stubborn {
     ) -> Result<Self, ImpossibleParameter> {
         let own = FlushAtEpochEnd::start(parameters, layout, hardware, epoch, None)?;
         Ok(Self(own, bug))
+    }
+
+    fn drain(&self, _: Cycles, _: &mut dyn FnMut(u64, &[u8])) {
+        assert!(self.1 != Some(PANICS_AT_A_CUT), "half a battery");
     }
 
     fn recover(image: &mut Surviving, bug: Option<&'static str>) -> Result<Recovered, Interrupted> {
@@ -81,6 +90,24 @@ fn cut(bug: &'static str) -> Result<Value, Error> {
     let prepared = prepared.under(Facts::of::<Stubborn>());
     let campaign = campaign::run(&request, &prepared, Some(bug), &Unobserved)?;
     Ok(Value::Object(campaign.to_json(&prepared)))
+}
+
+#[test]
+fn a_hook_that_panics_is_told_with_its_place_and_at_a_cut_with_that() {
+    for (bug, words, is_at_a_cut) in [
+        (PANICS_IN_A_HOOK, "no fourth", false),
+        (PANICS_AT_A_CUT, "half a battery", true),
+    ] {
+        let error = cut(bug).expect_err("it panics");
+        let said = error.to_string();
+        assert!(said.contains(": it panicked at "), "{said}");
+        assert!(said.contains("breaking_off.rs"), "{said}");
+        assert!(said.ends_with(words), "{said}");
+        let Error::Panicked { at, .. } = error else {
+            panic!("{said}")
+        };
+        assert_eq!(at.is_some(), is_at_a_cut, "{said}");
+    }
 }
 
 #[test]
