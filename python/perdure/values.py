@@ -15,7 +15,9 @@ from typing import Any
 MOST = 2**64 - 1
 """The largest whole number that requests have."""
 
-UNKNOWN = re.compile(r"configuration: unknown variant `(.*)`, expected (?:one of )?(`.*`)")
+UNKNOWN = re.compile(
+    r"configuration: (?:\[.*\] )?unknown variant `(.*)`, expected (?:one of )?(`.*`) in `.*`"
+)
 """What the core says of a word that a key of the configuration cannot have."""
 
 

@@ -144,7 +144,8 @@ def test_a_value_that_cannot_be_is_said_with_what_can(core, command, words, said
 
 
 def test_a_word_that_a_key_cannot_have_is_said_with_the_key(core, command):
-    core.refusal = "configuration: unknown variant `opne`, expected one of `open`, `closed`"
+    allowed = "expected one of `open`, `closed` in `nvm.policy`"
+    core.refusal = f"configuration: unknown variant `opne`, {allowed}"
     for words in (("--set", "a.b=1", "--set", "nvm.policy=opne"), ("--set=nvm.policy=opne",)):
         said = "perdure: --set nvm.policy=opne: 'opne' is not one of open, closed; the nearest is"
         assert command("run", *words, "--", "program")[2] == f"{said} 'open'\n"

@@ -112,7 +112,7 @@ def test_what_a_run_says_at_its_end_is_the_same(both, core, more, words):
 
 
 def test_a_refusal_is_the_same(both, core):
-    core.refusal = "configuration: unknown variant `x`, expected one of `a`, `b`"
+    core.refusal = "configuration: unknown variant `x`, expected one of `a`, `b` in `nvm.kind`"
     both("run", "--set", "nvm.kind=x", "true")
     core.refusal = "interrupted before anything was done"
     both("run", "true")
