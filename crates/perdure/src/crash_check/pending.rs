@@ -11,6 +11,8 @@
 //! such point: until then stores are only added, so that each line could be found as anything that it could
 //! be found as before. The test below holds what this allows against the explorer of litmus tests.
 
+mod versions;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -164,70 +166,6 @@ impl History {
         bytes
     }
 
-    /// Every version, the newest first, and of equal ones that which has most; and whether these are all.
-    pub fn versions(&self, model: Model) -> (Vec<Version>, bool) {
-        if model.reorders_stores() && self.stores.len() <= 64 {
-            return self.downward_closed();
-        }
-        let mut seen = BTreeSet::new();
-        let mut versions = Vec::new();
-        let mut prefixes = vec![self.durable];
-        for store in &self.stores {
-            let mut bytes = prefixes[prefixes.len() - 1];
-            overlay(&mut bytes, &store.bytes, store.mask);
-            prefixes.push(bytes);
-        }
-        for (count, bytes) in prefixes.into_iter().enumerate().rev() {
-            if seen.insert(bytes) {
-                let kept = Kept::First(count);
-                versions.push(Version { bytes, kept });
-            }
-        }
-        let all = versions.len() <= VERSIONS_MAX && !self.thinned && !model.reorders_stores();
-        // The newest, the oldest and some in between.
-        while versions.len() > VERSIONS_MAX {
-            let mut number = 0;
-            versions.retain(|_| {
-                number += 1;
-                number % 2 == 1
-            });
-        }
-        (versions, all)
-    }
-
-    /// The same where stores can pass each other.
-    fn downward_closed(&self) -> (Vec<Version>, bool) {
-        let stays_behind: Vec<u64> = (0..self.stores.len())
-            .map(|later| {
-                (0..later)
-                    .filter(|&earlier| self.is_ordered(earlier, later))
-                    .fold(0, |set, earlier| set | 1 << earlier)
-            })
-            .collect();
-        let all = mask_of(0, self.stores.len());
-        let (mut queue, mut seen) = (vec![all], BTreeSet::from([all]));
-        let (mut contents, mut versions) = (BTreeSet::new(), Vec::new());
-        let mut next = 0;
-        while next < queue.len() && versions.len() < VERSIONS_MAX {
-            let set = queue[next];
-            next += 1;
-            let kept = Kept::These(set);
-            let bytes = self.with(&kept);
-            if contents.insert(bytes) {
-                versions.push(Version { bytes, kept });
-            }
-            // Whatever no store of the set stays behind may be missing.
-            for store in (0..self.stores.len()).filter(|&store| set >> store & 1 != 0) {
-                let needed = (0..self.stores.len())
-                    .any(|other| set >> other & 1 != 0 && stays_behind[other] >> store & 1 != 0);
-                if !needed && seen.insert(set & !(1 << store)) {
-                    queue.push(set & !(1 << store));
-                }
-            }
-        }
-        (versions, next == queue.len() && !self.thinned)
-    }
-
     /// The same where the line is found like that, and how many stores are in it: as a beginning of its
     /// stores, the longest, or else as nothing that it was.
     pub fn since(&self, found: &Bytes) -> (Self, usize) {
@@ -253,12 +191,6 @@ impl History {
         let with = |one: &&Store| one.at.thread == first.at.thread && one.fences == first.fences;
         let last = self.stores[store..].iter().rev().find(with);
         last.unwrap_or(first).at
-    }
-
-    fn is_ordered(&self, earlier: usize, later: usize) -> bool {
-        let (earlier, later) = (&self.stores[earlier], &self.stores[later]);
-        let same_thread = earlier.at.thread == later.at.thread;
-        earlier.mask & later.mask != 0 || same_thread && earlier.fences < later.fences
     }
 
     /// Takes each second store of the older half together with the one before it.

@@ -317,3 +317,56 @@ fn a_line_that_a_cut_has_left_is_the_longest_beginning_of_its_stores() {
     // Bytes that the line never had.
     assert_eq!(left(200), (0, vec![1, 2, 3, 4]));
 }
+
+/// A line with so many stores of a thread, each of which is made of its number: where, and what.
+fn line_of_stores(model: Model, stores: u64, made: fn(u64) -> (usize, Vec<u8>)) -> Pending {
+    let mut pending = Pending::new(model, Arc::default());
+    let at = At {
+        thread: ThreadId(1),
+        pc: 0,
+        retired: 0,
+        by_kernel: false,
+    };
+    for (place, bytes) in (0..stores).map(made) {
+        pending.store(0, &[0; 64], (place, &bytes), &at);
+    }
+    pending
+}
+
+#[test]
+fn of_many_versions_the_newest_and_the_oldest_are_told() {
+    for stores in [255, 256, 299, 511, 512, 1023] {
+        let pending = line_of_stores(Model::Px86, stores, |number| {
+            (0, (number + 1).to_le_bytes().to_vec())
+        });
+        let history = &pending.lines()[&0];
+        let (versions, all) = history.versions(Model::Px86);
+        assert_eq!(all, stores < 256);
+        assert!(versions.len() <= VERSIONS_MAX, "{stores}");
+        let ends = [&versions[0], &versions[versions.len() - 1]];
+        let kept = ends.map(|version| version.kept.clone());
+        let expected = [Kept::First(stores as usize), Kept::First(0)];
+        assert_eq!(kept, expected, "{stores}");
+    }
+}
+
+#[test]
+fn where_stores_pass_each_other_every_beginning_of_them_is_told() {
+    for stores in [8, 9, 20, 64] {
+        let pending = line_of_stores(Model::Arm, stores, |number| (number as usize, vec![1]));
+        let (versions, all) = pending.lines()[&0].versions(Model::Arm);
+        assert_eq!(all, stores == 8);
+        assert!(versions.len() <= VERSIONS_MAX, "{stores}");
+        let found: BTreeSet<Bytes> = versions.iter().map(|version| version.bytes).collect();
+        assert_eq!(found.len(), versions.len());
+        for count in 0..=stores as usize {
+            let beginning = std::array::from_fn(|place| u8::from(place < count));
+            assert!(found.contains(&beginning), "{count} of {stores}");
+        }
+        // And one at a time is missing.
+        for missing in 0..stores as usize {
+            let without = std::array::from_fn(|at| u8::from(at < stores as usize && at != missing));
+            assert!(found.contains(&without), "without {missing} of {stores}");
+        }
+    }
+}
