@@ -143,7 +143,7 @@ impl Cause {
 pub type Key = (bool, Defect, BTreeSet<u64>);
 
 /// The instructions that made stores.
-fn places<'i>(stores: impl IntoIterator<Item = &'i Involved>) -> BTreeSet<u64> {
+pub fn places<'i>(stores: impl IntoIterator<Item = &'i Involved>) -> BTreeSet<u64> {
     let stores = stores.into_iter();
     stores.map(|one| one.store.at.pc).collect()
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cause::{Cause, Defect, Involved, first_lost, first_of};
+use super::cause::{Cause, Defect, Involved, first_lost, first_of, places};
 use super::explore::{Choices, Explorer, Failed};
 use super::oracle::Wrong;
 use super::pending::Flushed;
@@ -37,10 +37,13 @@ pub fn find(
         return Ok(None);
     };
     let (versions, wrong) = fewest(versions, wrong, fails)?;
-    let kept = needed(choices, failed, &versions, fails)?;
+    let (kept, reverse) = needed(choices, failed, &versions, fails)?;
     let lost: Vec<Involved> = (versions.iter())
         .filter_map(|(&line, &version)| first_lost(choices, line, version))
         .collect();
+    // Two halves of a store, or what a loop stores: as failures they are of one kind, whichever is lost.
+    let at_one_place = !kept.is_empty() && places(&lost) == places(&kept);
+    let either = at_one_place && fails(&reverse)?.is_some();
     let torn = match lost.as_slice() {
         [one] if kept.is_empty() => torn(choices, (one, versions[&one.line]), fails)?,
         _ => None,
@@ -52,6 +55,7 @@ pub fn find(
             // The line's stores have passed each other.
             Some(kept) if kept.store.at.retired > lost[0].store.at.retired => Defect::WrongOrder,
             Some(_) => Defect::Torn,
+            None if either => Defect::Torn,
             None => defect(choices, (&lost, &kept), operations.is_empty()),
         },
         lost,
@@ -102,14 +106,14 @@ fn fewest(
 }
 
 /// Of each line that the recovery found to be the newest, and without which all would be well, the store
-/// with which it goes wrong.
+/// with which it goes wrong; and versions of these lines without it.
 fn needed(
     choices: &Choices,
     failed: &Failed,
     versions: &Versions,
     fails: &mut Fails,
-) -> Result<Vec<Involved>, Error> {
-    let mut needed = Vec::new();
+) -> Result<(Vec<Involved>, Versions), Error> {
+    let (mut needed, mut reverse) = (Vec::new(), Versions::new());
     let newest = failed.decided.iter().filter(|(_, version)| **version == 0);
     for (&line, _) in newest.take(LINES) {
         let oldest = choices.lines[&line].len() - 1;
@@ -134,8 +138,9 @@ fn needed(
         let kept = |version: usize| &choices.lines[&line][version].kept;
         let is_it = |number: &usize| kept(wrong).has(*number) && !kept(well).has(*number);
         needed.extend(first_of(choices, line, well, is_it));
+        reverse.insert(line, well);
     }
-    Ok(needed)
+    Ok((needed, reverse))
 }
 
 /// The last store that was kept of a line, if nothing goes wrong where it is lost, too.

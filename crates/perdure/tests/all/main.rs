@@ -44,5 +44,6 @@ mod threads;
 mod timelines;
 #[path = "../../../../docs/examples/undo_log.rs"]
 mod undo_log;
+mod verdicts;
 mod worked_example;
 mod wrapped;
