@@ -28,6 +28,8 @@ pub(crate) struct Cells {
     waiting: Vec<u32>,
     /// Handed out, or cut off in the middle, since the last commit.
     fresh: BTreeSet<u32>,
+    /// Handed out since any table was written.
+    unnamed: BTreeSet<u32>,
 }
 
 impl Cells {
@@ -41,6 +43,7 @@ impl Cells {
             free: BTreeSet::new(),
             waiting: Vec::new(),
             fresh: BTreeSet::new(),
+            unnamed: BTreeSet::new(),
         };
         let named: BTreeSet<u32> = cells.named(table).collect();
         let end = named.last().map_or(0, |last| *last as usize + 1);
@@ -93,6 +96,7 @@ impl Cells {
         };
         self.counts[index as usize] = 1;
         self.fresh.insert(index);
+        self.unnamed.insert(index);
         Some(self.first_frame + u64::from(index))
     }
 
@@ -140,6 +144,15 @@ impl Cells {
             .collect()
     }
 
+    /// The frames that no table has named yet.
+    pub fn unnamed(&self) -> Vec<u64> {
+        let held = |index: &&u32| self.counts[**index as usize] & !DURABLE > 0;
+        let unnamed = self.unnamed.iter().filter(held);
+        unnamed
+            .map(|index| self.first_frame + u64::from(*index))
+            .collect()
+    }
+
     /// A table is durable: what it does not name may be handed out.
     pub fn committed(&mut self, table: &Table) {
         for cell in &mut self.counts {
@@ -152,5 +165,6 @@ impl Cells {
         for index in std::mem::take(&mut self.waiting) {
             self.free.insert(index);
         }
+        self.unnamed.clear();
     }
 }

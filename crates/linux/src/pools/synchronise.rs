@@ -34,6 +34,21 @@ fn shown(space: &AddressSpace, range: &Range<u64>) -> Vec<(InodeId, Range<u64>)>
     shown
 }
 
+/// Makes what was written to new pages durable by itself, as a table is that a fault commits where every one
+/// does: nothing waits for it.
+fn keep_new_pages(machine: &mut dyn Machine, frames: &[u64]) {
+    let mut bytes = [0; PAGE_BYTES as usize];
+    for frame in frames {
+        let address = bytes_of(*frame).start;
+        machine.peek(address, &mut bytes);
+        if bytes.iter().any(|byte| *byte != 0) {
+            machine.system_stores(true);
+            machine.write(address, &bytes);
+            machine.system_stores(false);
+        }
+    }
+}
+
 /// Why a page cannot be had.
 impl From<Errno> for BadAccess {
     fn from(error: Errno) -> Self {
@@ -127,6 +142,8 @@ impl Kernel {
             return Ok(self.commit_pools(machine)?);
         }
         pools.unsynchronised.extend(&pools.changed);
+        let unnamed = pools.cells.unnamed();
+        keep_new_pages(machine, &unnamed);
         let table = self.next_table()?;
         self.write_table(machine, &table);
         self.committed(&table);

@@ -39,3 +39,11 @@ fn what_one_instruction_stores_into_two_lines_is_torn() {
         assert_eq!(defects(&program, how), [defect], "{how}");
     }
 }
+
+/// The table of pools that another pool's page takes with it names no page whose bytes are not there.
+#[test]
+fn pages_that_a_file_has_grown_by_are_there_if_its_length_is() {
+    let folder = Directory::new("verdicts-appended");
+    let program = compile(&folder, "verdicts.c");
+    assert_eq!(defects(&program, "appended"), [""; 0]);
+}
