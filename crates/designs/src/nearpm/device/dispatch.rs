@@ -7,7 +7,7 @@ use perdure_hardware::time::Cycles;
 
 use super::decode::Work;
 use super::{InFlight, NearPmDevice};
-use crate::nearpm::command::Asked;
+use crate::nearpm::command::{Asked, Fault};
 use crate::nearpm::operations;
 use crate::nearpm::packet::Packet;
 use crate::nearpm::parameters::Sync;
@@ -27,7 +27,7 @@ impl NearPmDevice {
         self.last_taken = taken;
         let command = packet.command;
         let asked = Asked::of(command.opcode);
-        let work = self.decode(inside, packet, asked);
+        let work = (self.decode(inside, packet, asked)).and_then(|work| self.that_can_begin(work));
         if let Err(fault) = &work {
             self.counters.faults += 1;
             let faults = self.faults.entry(command.thread).or_default();
@@ -88,6 +88,20 @@ impl NearPmDevice {
         self.counters.fifo_peak = self.counters.fifo_peak.max(waiting.count() as u64);
         self.synchronise(inside, number);
         taken
+    }
+
+    /// Refuses what would wait for a transaction that never ends, because others have no such log: of any
+    /// other end all devices have heard before the next command comes.
+    fn that_can_begin(&self, work: Work) -> Result<Work, Fault> {
+        let mut never = self.taken.iter().filter(|one| one.done == Cycles::MAX);
+        let conflicts = |one: &InFlight| {
+            let mut touches = work.touches.iter();
+            touches.any(|(bytes, writes)| one.conflicts(bytes, *writes))
+        };
+        if work.not_before == Cycles::MAX || never.any(conflicts) {
+            return Err(Fault::NoLog);
+        }
+        Ok(work)
     }
 
     /// The last one never hangs, or threads would wait for it, and others look after them, until time ends.

@@ -131,3 +131,50 @@ fn another_threads_pool_is_out_of_reach() {
     command(rig, 0, port, &beyond, 8);
     assert_eq!(faults(&near), 2);
 }
+
+/// One device has lost its part of a log, and its sender takes no heed: the transaction never ends, and what
+/// would wait for that is refused.
+#[test]
+fn a_log_that_one_device_has_alone_holds_nothing_up() {
+    let machine = machines().swap_remove(0);
+    assert_eq!(machine.devices, 2);
+    let mut near = Near::new(&machine, None);
+    let pool = near.pool;
+    let rig = &mut near.run.rig;
+    let header = pool + GRANULE;
+    assert_eq!(*rig.hardware.memory.arena.slice(header, 8), *b"NPMLOG01");
+    rig.hardware.memory.arena.write(header, &[0; 8]);
+    let other = 6;
+    for page in (0..near.log_bytes).step_by(PAGE as usize) {
+        let number = (VIRTUAL + page) / PAGE;
+        let words = other | u64::from(page == 0) << 16 | number << 24;
+        assert_eq!(instruct(rig, 0, [pool + page, words]), 0);
+    }
+    let of = |opcode: Opcode, size: u64| Command {
+        opcode: opcode as u8,
+        pool: other as u8,
+        thread: 0,
+        operand: VIRTUAL,
+        second: 0,
+        size: size as u32,
+    };
+    let refused = |opcode| (Fault::NoLog as u64) << 32 | (opcode as u64) << 40;
+    let attach = of(Opcode::LogAttach, near.log_bytes);
+    let heard_of_attach = heard(&mut near, 2, &attach);
+    assert_eq!(heard_of_attach, refused(Opcode::LogAttach));
+    // The first has the command under way for ever, the second refuses it; then both do.
+    for _ in 0..5 {
+        let commit = of(Opcode::CommitLog, 0);
+        let heard_of_commit = heard(&mut near, 2, &commit);
+        assert_eq!(heard_of_commit, 1 | refused(Opcode::CommitLog));
+    }
+    let end = VIRTUAL + near.bytes();
+    let copy = Command {
+        opcode: COPY.opcode,
+        pool: POOL,
+        operand: end - PAGE,
+        second: end - 2 * PAGE,
+        ..of(Opcode::Recover, 64)
+    };
+    assert_eq!(heard(&mut near, 2, &copy), 1);
+}
