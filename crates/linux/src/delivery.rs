@@ -15,8 +15,14 @@ use crate::signal::{
     self, AlternateStack, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SIG_DFL, SIG_IGN,
     SIGBUS, SIGSEGV, SS_AUTODISARM, SS_DISABLE, SignalInfo, UNBLOCKABLE, bit, cause_of,
 };
-use crate::syscalls::time_bytes;
+use crate::syscalls::{FUTEX, time_bytes};
 use crate::thread::Interrupted;
+
+/// The instruction that enters the kernel.
+const ECALL: u32 = 0x73;
+/// `waitid` and `wait4`.
+const WAITID: u64 = 95;
+const WAIT4: u64 = 260;
 
 /// Where the parts of `struct rt_sigframe` lie.
 mod frame {
@@ -92,6 +98,40 @@ impl Kernel {
         if let Some(thread) = self.threads.get_mut(&id) {
             thread.interrupted = None;
         }
+    }
+
+    /// True if a signal waits for a thread that comes to a hart to make its call again, because something
+    /// happened that it may have waited for. Like Linux, the call first sees what that was: it may be over
+    /// by it, and else the signal interrupts it as it would have where it waited. (Who waits for a child
+    /// takes the signal first.)
+    pub(crate) fn makes_call_again(
+        &self,
+        id: ThreadId,
+        hart: &Hart,
+        machine: &mut dyn Machine,
+    ) -> bool {
+        let waits = self.threads.get(&id).is_some_and(|thread| {
+            thread.interrupted.is_none()
+                && thread.transferred == 0
+                && !matches!(hart.x[17], FUTEX | WAITID | WAIT4)
+        });
+        waits
+            && self.has_signal(id)
+            && !self.rare.asynchronous.submissions.contains_key(&id)
+            && self.is_at_call(machine, self.space_of(id), hart.pc)
+    }
+
+    /// True if the instruction at an address is `ecall`. Nobody's time passes.
+    fn is_at_call(&self, machine: &mut dyn Machine, space: SpaceId, pc: u64) -> bool {
+        let mut bytes = [0; 4];
+        for (half, at) in bytes.chunks_mut(2).zip([pc, pc.wrapping_add(2)]) {
+            let leaf = self.spaces.leaf(space, at / 4096);
+            if leaf == 0 {
+                return false;
+            }
+            machine.peek(frame_of(leaf) * 4096 + (at & 0xffe), half);
+        }
+        u32::from_le_bytes(bytes) == ECALL
     }
 
     /// Ends an interrupted call with EINTR, or leaves the pc at it to make it again.

@@ -85,7 +85,9 @@ impl Kernel {
             }
             self.scheduler.running[hart_index] = Some(id);
             machine.charge(SWITCH_CYCLES);
-            self.deliver_signals(id, hart, machine);
+            if !self.makes_call_again(id, hart, machine) {
+                self.deliver_signals(id, hart, machine);
+            }
             self.park_if_stopped(hart_index, id, hart);
             match self.leave(hart_index, id, machine) {
                 Outcome::Exited { .. } => return None,

@@ -73,7 +73,7 @@ const OTHERS: usize = 16;
 const OUTPUT_SHARE: u64 = 16;
 
 /// `futex`, which notes its refusals itself.
-const FUTEX: u64 = 98;
+pub(crate) const FUTEX: u64 = 98;
 /// `sched_yield`, which looks at no memory.
 pub(crate) const SCHED_YIELD: u64 = 124;
 

@@ -200,6 +200,7 @@ facts! {
     owners_and_wishes: ("owners");
     // qemu 7.2 does not know `SO_TIMESTAMPNS`.
     how_datagrams_came: ("datagrams");
+    who_is_woken_and_gets_a_signal: ("woken");
 }
 
 /// A guest says what a text says.
