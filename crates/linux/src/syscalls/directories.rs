@@ -335,7 +335,7 @@ fn listing(
 /// does not disturb the order.
 pub(crate) fn getdents64(call: &mut Call) -> Answer {
     let [number, buffer, size, ..] = call.arguments;
-    let file = call.file(number)?;
+    let file = call.usable(number)?;
     let directory = file.inode().ok_or(Errno::ENOTDIR)?;
     let inode = call.kernel.files.inode(directory)?;
     if !inode.is_directory() {

@@ -94,7 +94,7 @@ pub(crate) fn epoll_ctl(call: &mut Call) -> Answer {
     call.descriptor(poller)?;
     let file = call.descriptor(number)?.file;
     if matches!(
-        call.file(number)?.object,
+        call.usable(number)?.object,
         Object::Inode(_) | Object::Text { .. }
     ) {
         return Err(Errno::EPERM.into());

@@ -106,7 +106,7 @@ fn find_data(
 /// `ftruncate`.
 pub(crate) fn ftruncate(call: &mut Call) -> Answer {
     let [number, size, ..] = call.arguments;
-    let file = call.file(number)?;
+    let file = call.usable(number)?;
     let Object::Inode(inode) = file.object else {
         return Err(Errno::EINVAL.into());
     };

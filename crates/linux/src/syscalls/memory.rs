@@ -74,13 +74,14 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
     let [address, length, protection, flags, descriptor, offset] = call.arguments;
     let (flags, memory_type) = without_type(flags)?;
     let permissions = permissions_of(protection)? | of_type(memory_type);
+    let of_file = flags & MAP_ANONYMOUS == 0;
+    of_file.then(|| call.usable(descriptor)).transpose()?;
     if length == 0 || offset % PAGE_BYTES != 0 {
         return Err(Errno::EINVAL.into());
     }
     let length = round_up(length)
         .filter(|&l| l <= SPACE_END)
         .ok_or(Errno::ENOMEM)?;
-    let of_file = flags & MAP_ANONYMOUS == 0;
     let shared = match flags & MAP_TYPE {
         MAP_PRIVATE => false,
         MAP_SHARED => true,
@@ -90,9 +91,8 @@ pub(crate) fn mmap(call: &mut Call) -> Answer {
     let writes = permissions & WRITE != 0;
     let (mut backing, mut sync, mut may_write) = (Backing::Anonymous, 0, true);
     if of_file {
-        sync = call
-            .kernel
-            .check_validated(flags, call.file(descriptor)?.inode())?;
+        let inode = call.file(descriptor)?.inode();
+        sync = call.kernel.check_validated(flags, inode)?;
         let typed = memory_type != MemoryType::WriteBack;
         (backing, may_write) =
             file_backing(call, descriptor, (offset, length), (shared, writes), typed)?;

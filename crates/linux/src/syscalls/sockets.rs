@@ -17,7 +17,7 @@ const KIND_MASK: u32 = 0xf;
 impl Call<'_> {
     /// The socket behind a descriptor.
     pub fn socket(&self, number: u64) -> Result<u32, Errno> {
-        match self.file(number)?.object {
+        match self.usable(number)?.object {
             Object::Socket(id) => Ok(id),
             _ => Err(Errno::ENOTSOCK),
         }

@@ -201,6 +201,7 @@ facts! {
     // qemu 7.2 does not know `SO_TIMESTAMPNS`.
     how_datagrams_came: ("datagrams");
     who_is_woken_and_gets_a_signal: ("woken");
+    what_is_asked_for_in_the_wrong_way: ("asked");
 }
 
 /// A guest says what a text says.
