@@ -26,6 +26,15 @@ use crate::vfs::watch::IN_ACCESS;
 const SPLICE_F_NONBLOCK: u64 = 2;
 const SPLICE_FLAGS: u64 = 15;
 
+/// Why what is not open for it is not read or written: a pipe is asked for at no position first.
+pub(crate) fn not_that_way(call: &Call, number: u64, at_position: bool) -> Errno {
+    use transfer::Target::{Fifo, PipeReader, PipeWriter};
+    match transfer::target(call, number) {
+        Ok(PipeReader(_) | PipeWriter(_) | Fifo(_)) if at_position => Errno::ESPIPE,
+        _ => Errno::EBADF,
+    }
+}
+
 fn reads(flags: u32) -> bool {
     flags & O_ACCMODE != O_WRONLY
 }

@@ -3,7 +3,7 @@
 use perdure_riscv::Access;
 
 use super::seals::{SEAL_GROW, SEAL_WRITE};
-use super::{Answer, Call, Stop, messages, terminals, threads, timers, watches};
+use super::{Answer, Call, Stop, messages, pipes, terminals, threads, timers, watches};
 use crate::errno::Errno;
 use crate::owners;
 use crate::signal::{self, SI_USER, SIGPIPE, SignalInfo};
@@ -197,7 +197,7 @@ fn read_into(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64
 fn read_step(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64>) -> Answer {
     let file = call.file(number)?;
     if !file.readable() {
-        return Err(Errno::EBADF.into());
+        return Err(pipes::not_that_way(call, number, position.is_some()).into());
     }
     let nonblocking = file.nonblocking();
     let offset = position.unwrap_or(file.offset);
@@ -417,7 +417,7 @@ pub(crate) fn made_durable(call: &mut Call, number: u64, wished: bool, answer: A
 
 fn write_pieces(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64>) -> Answer {
     if !call.file(number)?.writable() {
-        return Err(Errno::EBADF.into());
+        return Err(pipes::not_that_way(call, number, position.is_some()).into());
     }
     if messages::is_socket(call, number) {
         if position.is_some() {
@@ -489,6 +489,7 @@ pub(crate) fn write_bytes(
         Target::Text(_) => threads::write_name(call, number, bytes),
         Target::Device(device) => write_device(call, device, bytes),
         _ if position.is_some() => Err(Errno::ESPIPE.into()),
+        Target::PipeWriter(_) | Target::Fifo(_) if bytes.is_empty() => Ok(0),
         Target::PipeWriter(id) | Target::Fifo(id) => {
             let rest = bytes.get(call.transferred() as usize..);
             write_pipe(call, id, rest.unwrap_or_default(), bytes.len(), flags)
@@ -645,16 +646,14 @@ pub(crate) fn pwrite64(call: &mut Call) -> Answer {
 pub(crate) fn preadv(call: &mut Call) -> Answer {
     let [number, address, count, offset, ..] = call.arguments;
     let pieces = vector(call, address, count)?;
-    let at = position(offset)?;
-    read_into(call, number, &pieces, Some(at))
+    read_into(call, number, &pieces, Some(position(offset)?))
 }
 
 /// `pwritev`.
 pub(crate) fn pwritev(call: &mut Call) -> Answer {
     let [number, address, count, offset, ..] = call.arguments;
     let pieces = vector(call, address, count)?;
-    let at = position(offset)?;
-    write_from(call, number, &pieces, Some(at))
+    write_from(call, number, &pieces, Some(position(offset)?))
 }
 
 /// Flags of one transfer: ask again and again, be durable (data, everything), do not wait, append.

@@ -31,9 +31,31 @@ static void names_are_not_opened(void)
     close(directory), close(file), close(instance);
 }
 
+/* Nobody reads or writes a pipe at a position, whichever end it is. */
+static void pipes_have_no_positions(void)
+{
+    int ends[2];
+    char byte = 0;
+    struct iovec one = {&byte, 1};
+    if (pipe(ends) != 0) return;
+    CALL(pwrite(ends[0], &byte, 1, 0));
+    CALL(pread(ends[1], &byte, 1, 0));
+    CALL(pwritev(ends[0], &one, 1, 0));
+    CALL(preadv(ends[1], &one, 1, 0));
+    CALL(pread(ends[1], &byte, 1, -1));
+    CALL(write(ends[0], &byte, 1));
+    CALL(read(ends[1], &byte, 1));
+    close(ends[0]);
+    signal(SIGPIPE, SIG_IGN);
+    CALL(write(ends[1], &byte, 0));
+    CALL(write(ends[1], &byte, 1));
+    close(ends[1]);
+}
+
 int main(void)
 {
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     names_are_not_opened();
+    pipes_have_no_positions();
     return 0;
 }
