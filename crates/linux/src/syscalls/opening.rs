@@ -6,7 +6,7 @@
 use super::names::own_descriptor;
 use super::{Answer, Call, Stop, pipes, terminals};
 use crate::errno::Errno;
-use crate::machine::ThreadId;
+use crate::machine::{PAGE_BYTES, ThreadId};
 use crate::vfs::descriptor::{
     Descriptor, Lock, O_ACCMODE, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH,
     O_TMPFILE, O_TRUNC, Object, OpenFile,
@@ -287,19 +287,45 @@ fn check_open(call: &Call, inode: InodeId, flags: u32) -> Result<(), Errno> {
     Ok(())
 }
 
+/// `struct open_how`; newer kernels may know more, of which nothing may be asked for.
+const HOW_BYTES: u64 = 24;
+/// Every flag of `open` that there is.
+const OPEN_ALL: u32 = 0o37_777_703;
+
+/// Fails if anything is asked for that this kernel does not know.
+fn check_nothing_beyond(call: &mut Call, how: u64, size: u64) -> Result<(), Errno> {
+    if size > PAGE_BYTES {
+        return Err(Errno::E2BIG);
+    }
+    let at = how.wrapping_add(HOW_BYTES);
+    let beyond = (call.kernel).bytes_in(call.machine, call.space, at, size - HOW_BYTES)?;
+    if beyond.iter().any(|&byte| byte != 0) {
+        return Err(Errno::E2BIG);
+    }
+    Ok(())
+}
+
 /// `openat2`: `openat` that says how far its path may lead. All is one device, and all is at hand.
 pub(crate) fn openat2(call: &mut Call) -> Answer {
     const RESOLVE_ALL: u64 = 0x3f;
     let [directory, path, how, size, ..] = call.arguments;
-    if size < 24 {
+    if size < HOW_BYTES {
         return Err(Errno::EINVAL.into());
     }
+    check_nothing_beyond(call, how, size)?;
     let flags = call.read_u64(how)?;
     let mode = call.read_u64(how.wrapping_add(8))?;
     let resolve = call.read_u64(how.wrapping_add(16))?;
     let makes = flags & u64::from(O_CREAT | O_TMPFILE) != 0;
     let both = BENEATH | IN_ROOT;
-    if resolve & !RESOLVE_ALL != 0
+    let names = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    let known = if flags & u64::from(O_PATH) == 0 {
+        OPEN_ALL
+    } else {
+        names
+    };
+    if flags & !u64::from(known) != 0
+        || resolve & !RESOLVE_ALL != 0
         || resolve & both == both
         || mode & !if makes { 0o7777 } else { 0 } != 0
     {

@@ -319,9 +319,15 @@ impl Walk<'_> {
         directory: InodeId,
         (link, target): (InodeId, &str),
     ) -> Result<Place, Errno> {
-        if let Node::ProcessLink(ProcessLink::Namespace(namespace)) = files.inode(link)?.node {
-            self.check_magic()?;
-            return Ok(self.place(directory, target, Some(namespace)));
+        match files.inode(link)?.node {
+            Node::ProcessLink(ProcessLink::Namespace(namespace)) => {
+                self.check_magic()?;
+                return Ok(self.place(directory, target, Some(namespace)));
+            }
+            Node::ProcessLink(ProcessLink::Executable | ProcessLink::Directory) => {
+                self.check_magic()?;
+            }
+            _ => {}
         }
         self.follow(files, directory, target, true)
     }

@@ -52,10 +52,43 @@ static void pipes_have_no_positions(void)
     close(ends[1]);
 }
 
+static int open_as(const char *path, uint64_t flags, uint64_t resolve, size_t bytes, char last)
+{
+    char how[8192] = {0};
+    memcpy(how, &(struct open_how){.flags = flags, .resolve = resolve}, sizeof(struct open_how));
+    if (bytes > sizeof(struct open_how)) how[bytes - 1] = last;
+    int file = (int)syscall(SYS_openat2, AT_FDCWD, path, how, bytes);
+    if (file >= 0) close(file);
+    return file < 0 ? -1 : 0;
+}
+
+static void paths_are_restricted(void)
+{
+    CALL(open_as(".", O_RDONLY, 0, 24, 0));
+    CALL(open_as(".", O_RDONLY, 0, 32, 0));
+    CALL(open_as(".", O_RDONLY, 0, 25, 1));
+    CALL(open_as(".", O_RDONLY, 0, 4096, 1));
+    CALL(open_as(".", O_RDONLY, 0, 4096, 0));
+    CALL(open_as(".", O_RDONLY, 0, 4097, 0));
+    CALL(open_as(".", O_RDONLY, 0, 23, 0));
+    CALL(open_as(".", 1 << 30, 0, 24, 0));
+    CALL(open_as(".", 1ULL << 40, 0, 24, 0));
+    CALL(open_as(".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, 24, 0));
+    CALL(open_as(".", O_PATH | O_APPEND, 0, 24, 0));
+    CALL(open_as(".", O_RDONLY | O_LARGEFILE | O_NONBLOCK | O_NOCTTY, 0, 24, 0));
+    CALL(open_as(".", O_WRONLY | O_TMPFILE | O_SYNC | O_APPEND, 0, 24, 0));
+    CALL(open_as("/proc/self/exe", O_RDONLY, 0, 24, 0));
+    CALL(open_as("/proc/self/exe", O_RDONLY, RESOLVE_NO_MAGICLINKS, 24, 0));
+    CALL(open_as("/proc/self/cwd/.", O_RDONLY, RESOLVE_NO_MAGICLINKS, 24, 0));
+    CALL(open_as("/proc/self/stat", O_RDONLY, RESOLVE_NO_MAGICLINKS, 24, 0));
+    CALL(open_as("/proc/thread-self/stat", O_RDONLY, RESOLVE_NO_MAGICLINKS, 24, 0));
+}
+
 int main(void)
 {
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     names_are_not_opened();
     pipes_have_no_positions();
+    paths_are_restricted();
     return 0;
 }
