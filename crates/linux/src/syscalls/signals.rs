@@ -148,13 +148,7 @@ pub(crate) fn kill(call: &mut Call) -> Answer {
     let (own_id, own_group, program) = (own.id, own.group, own.program);
     let processes = &call.kernel.processes;
     if number > 0 {
-        // A thread's number stands for its process.
-        let threads = &call.kernel.threads;
-        let thread = threads.get(&ThreadId(number as u32));
-        let id = thread.map_or(ProcessId(number as u32), |thread| thread.process);
-        if !processes.exists(id) {
-            return Err(Errno::ESRCH.into());
-        }
+        let id = process_by_number(call, number as u32)?;
         return send_to(call, &[id], signal);
     }
     let meets = |id: ProcessId, of_program: u32, group: u32| match number {
@@ -173,6 +167,14 @@ pub(crate) fn kill(call: &mut Call) -> Answer {
         return Err(Errno::ESRCH.into());
     }
     send_to(call, &receivers, signal)
+}
+
+/// The process that a number stands for: a thread's stands for its process.
+fn process_by_number(call: &Call, number: u32) -> Result<ProcessId, Errno> {
+    let thread = call.kernel.threads.get(&ThreadId(number));
+    let id = thread.map_or(ProcessId(number), |thread| thread.process);
+    let exists = call.kernel.processes.exists(id);
+    if exists { Ok(id) } else { Err(Errno::ESRCH) }
 }
 
 fn send_to(call: &mut Call, receivers: &[ProcessId], signal: u8) -> Answer {
@@ -254,10 +256,7 @@ pub(crate) fn rt_sigqueueinfo(call: &mut Call) -> Answer {
     let [process, signal, address, ..] = call.arguments;
     let signal = signal_number(signal)?;
     let info = info_at(call, address, signal, process as u32)?;
-    let id = ProcessId(process as u32);
-    if !call.kernel.processes.exists(id) {
-        return Err(Errno::ESRCH.into());
-    }
+    let id = process_by_number(call, process as u32)?;
     if signal != 0 {
         call.kernel.send_signal(Target::Process(id), info);
     }

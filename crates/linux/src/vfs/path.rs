@@ -224,7 +224,11 @@ impl Walk<'_> {
             if let Some(number) = number {
                 if directory == files.tasks {
                     self.task = Some(ThreadId(number));
-                    return files.child(self.host, directory, "1");
+                    return if self.is_task(number) {
+                        files.child(self.host, directory, "1")
+                    } else {
+                        Ok(None)
+                    };
                 }
                 let id = ProcessId(number);
                 self.subject = Some(id);
@@ -256,6 +260,17 @@ impl Walk<'_> {
             return files.terminal_name(directory, name);
         }
         Ok(found)
+    }
+
+    /// True unless no thread of the process whose directory this is has the number. Its first one is there
+    /// for as long as the process is.
+    fn is_task(&self, number: u32) -> bool {
+        let about = self.subject.unwrap_or(self.viewer.process);
+        let lives = |threads: &BTreeMap<ThreadId, Thread>| {
+            let thread = threads.get(&ThreadId(number));
+            thread.is_some_and(|thread| thread.process == about)
+        };
+        number == about.0 || self.viewer.threads.is_none_or(lives)
     }
 
     /// What a name in `/proc/PID/fd` stands for: the link itself, or the file that is open.

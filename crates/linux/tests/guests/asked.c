@@ -84,11 +84,58 @@ static void paths_are_restricted(void)
     CALL(open_as("/proc/thread-self/stat", O_RDONLY, RESOLVE_NO_MAGICLINKS, 24, 0));
 }
 
+static volatile int number, told;
+
+static void *stays(void *barrier)
+{
+    number = (int)syscall(SYS_gettid);
+    pthread_barrier_wait(barrier);
+    pthread_barrier_wait(barrier);
+    return NULL;
+}
+
+static void tell(int signal) { (void)signal, told++; }
+
+static int task_is_there(int process, int thread, const char *name)
+{
+    char path[80];
+    snprintf(path, sizeof path, "/proc/%d/task/%d%s", process, thread, name);
+    return access(path, F_OK);
+}
+
+/* A thread's number stands for its process, and is gone when it is. */
+static void threads_have_numbers(void)
+{
+    pthread_barrier_t barrier;
+    pthread_t thread;
+    pthread_barrier_init(&barrier, NULL, 2);
+    signal(SIGUSR1, tell);
+    pthread_create(&thread, NULL, stays, &barrier);
+    pthread_barrier_wait(&barrier);
+    int own = getpid();
+    siginfo_t info = {.si_signo = SIGUSR1, .si_code = SI_QUEUE, .si_pid = own};
+    CALL(task_is_there(own, number, ""));
+    CALL(task_is_there(own, number, "/stat"));
+    CALL(task_is_there(getppid(), number, ""));
+    CALL(syscall(SYS_rt_sigqueueinfo, number, 0, &info));
+    CALL(kill(number, 0));
+    CALL(syscall(SYS_rt_sigqueueinfo, number, SIGUSR1, &info));
+    pthread_barrier_wait(&barrier);
+    pthread_join(thread, NULL);
+    FACT(told);
+    for (int tries = 0; tries < 1000 && kill(number, 0) == 0; tries++) usleep(1000);
+    CALL(task_is_there(own, number, ""));
+    CALL(task_is_there(own, number, "/stat"));
+    CALL(task_is_there(own, own, ""));
+    CALL(syscall(SYS_rt_sigqueueinfo, number, 0, &info));
+}
+
 int main(void)
 {
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     names_are_not_opened();
     pipes_have_no_positions();
     paths_are_restricted();
+    threads_have_numbers();
     return 0;
 }
