@@ -194,6 +194,10 @@ impl Socket {
         self.is_internet() && self.is_stream()
     }
 
+    pub fn is_udp(&self) -> bool {
+        self.is_internet() && self.kind == Kind::Datagram
+    }
+
     /// The other end of the connection, while it is open.
     pub fn peer(&self) -> Option<u32> {
         match self.state {

@@ -23,6 +23,14 @@ const FILES_MAX: usize = 253;
 const CONTROL_HEADER_BYTES: usize = 16;
 const CONTROL_BYTES_MAX: u64 = 1 << 16;
 
+/// How long a message says that its name is.
+pub(super) fn length_of_name(name: u64, length: u32) -> Result<u64, Errno> {
+    if name != 0 && (length as i32) < 0 {
+        return Err(Errno::EINVAL);
+    }
+    Ok(u64::from(length))
+}
+
 /// What is sent beside the bytes.
 #[derive(Default)]
 pub(super) struct Ancillary {

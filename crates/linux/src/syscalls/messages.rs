@@ -6,8 +6,8 @@
 use perdure_riscv::Access;
 
 use super::ancillary::{
-    Ancillary, Control, MSG_CMSG_CLOEXEC, SCM_CREDENTIALS, ancillary, note_arrival, take_files,
-    told,
+    Ancillary, Control, MSG_CMSG_CLOEXEC, SCM_CREDENTIALS, ancillary, length_of_name, note_arrival,
+    take_files, told,
 };
 use super::transfer::{Pieces, gather, part_of, scatter, total, vector};
 use super::{Answer, Call, Stop};
@@ -52,9 +52,10 @@ fn header(call: &mut Call, at: u64) -> Result<Header, Errno> {
     if count > 1024 {
         return Err(Errno::EMSGSIZE);
     }
+    let name = field(call, 0)?;
     Ok(Header {
-        name: field(call, 0)?,
-        name_bytes: u64::from(call.read_u32(at.wrapping_add(8))?),
+        name,
+        name_bytes: length_of_name(name, call.read_u32(at.wrapping_add(8))?)?,
         pieces: vector(call, pieces, count)?,
         control: field(call, 32)?,
         control_bytes: field(call, 40)?,
@@ -662,8 +663,7 @@ fn receive_header(call: &mut Call, number: u64, at: u64, flags: u32) -> Answer {
     let received = receive(call, number, &header.pieces, flags)?;
     let family = call.socket_state(id)?.family;
     if header.name != 0 {
-        let bytes = received.from.map(|from| from.bytes(family));
-        let bytes = bytes.unwrap_or_default();
+        let bytes = (received.from).map_or_else(Vec::new, |from| from.bytes(family));
         let shown = bytes.len().min(header.name_bytes as usize);
         call.write(header.name, &bytes[..shown])?;
         call.write(at.wrapping_add(8), &(bytes.len() as u32).to_le_bytes())?;

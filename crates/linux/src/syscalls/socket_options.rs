@@ -245,6 +245,8 @@ pub(crate) fn socket_ioctl(
             };
             call.write(address, &(count as u32).to_le_bytes())?;
         }
+        // SIOCATMARK: datagrams have no marks.
+        0x8905 if call.socket_state(id)?.is_udp() => return Ok(None),
         // TIOCOUTQ: what was sent is there. SIOCATMARK: there is no mark.
         0x5411 | 0x8905 => call.write(address, &[0; 4])?,
         // SIOCGIFCONF.

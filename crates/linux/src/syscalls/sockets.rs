@@ -63,6 +63,15 @@ impl Call<'_> {
         self.write(length_at, &(bytes.len() as u32).to_le_bytes())
     }
 
+    /// Shows the address that was asked for.
+    fn show_name(&mut self, name: &Address, family: Family, at: u64, length_at: u64) -> Answer {
+        if at == 0 && self.read_u32(length_at)? != 0 {
+            return Err(Errno::EFAULT.into());
+        }
+        self.show_address(Some(name), family, at, length_at)?;
+        Ok(0)
+    }
+
     /// A descriptor for a socket that has none yet; without it the socket is gone.
     fn open_socket(&mut self, id: u32, flags: u32) -> Result<u32, Errno> {
         let serial = self.socket_state(id)?.serial;
@@ -447,8 +456,7 @@ pub(crate) fn getsockname(call: &mut Call) -> Answer {
             port: 0,
         },
     };
-    call.show_address(Some(&local.unwrap_or(unbound)), family, address, length)?;
-    Ok(0)
+    call.show_name(&local.unwrap_or(unbound), family, address, length)
 }
 
 /// `getpeername`.
@@ -457,8 +465,7 @@ pub(crate) fn getpeername(call: &mut Call) -> Answer {
     let id = call.socket(number)?;
     let socket = call.socket_state(id)?;
     let (family, remote) = (socket.family, peer_name(socket)?.clone());
-    call.show_address(Some(&remote), family, address, length)?;
-    Ok(0)
+    call.show_name(&remote, family, address, length)
 }
 
 /// The name of a socket's other end.

@@ -84,6 +84,24 @@ static void paths_are_restricted(void)
     CALL(open_as("/proc/thread-self/stat", O_RDONLY, RESOLVE_NO_MAGICLINKS, 24, 0));
 }
 
+static void sockets_are_asked(void)
+{
+    int stream = socket(AF_INET, SOCK_STREAM, 0), datagram = socket(AF_INET, SOCK_DGRAM, 0), mark;
+    char byte, name[64];
+    struct iovec one = {&byte, 1};
+    struct msghdr header = {.msg_name = name, .msg_namelen = -1, .msg_iov = &one, .msg_iovlen = 1};
+    socklen_t length = 16, none = 0;
+    CALL(getsockname(stream, NULL, &length));
+    CALL(getsockname(stream, NULL, &none));
+    CALL(ioctl(datagram, SIOCATMARK, &mark));
+    CALL(ioctl(stream, SIOCATMARK, &mark));
+    CALL(recvmsg(datagram, &header, MSG_DONTWAIT));
+    CALL(sendmsg(datagram, &header, MSG_DONTWAIT));
+    header.msg_name = NULL;
+    CALL(recvmsg(datagram, &header, MSG_DONTWAIT));
+    close(stream), close(datagram);
+}
+
 static volatile int number, told;
 
 static void *stays(void *barrier)
@@ -136,6 +154,7 @@ int main(void)
     names_are_not_opened();
     pipes_have_no_positions();
     paths_are_restricted();
+    sockets_are_asked();
     threads_have_numbers();
     return 0;
 }
