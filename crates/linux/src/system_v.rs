@@ -77,6 +77,22 @@ impl Queue {
     pub fn bytes(&self) -> usize {
         self.messages.iter().map(|(_, text)| text.len()).sum()
     }
+
+    /// Where the message stands that is wished for: the first one, the first of a kind (or of all others),
+    /// or the first of the least kind up to one; if it is to be copied, the one at that place.
+    pub fn chosen(&self, wished: u64, copies: bool, except: bool) -> Option<usize> {
+        let mut all = self.messages.iter().enumerate();
+        let (kind, least) = (wished as i64, (wished as i64).unsigned_abs());
+        let found = match kind {
+            _ if copies => all.find(|&(at, _)| at as u64 == wished),
+            0 => all.next(),
+            kind if kind < 0 => all
+                .filter(|(_, message)| message.0 <= least)
+                .min_by_key(|(at, message)| (message.0, *at)),
+            _ => all.find(|(_, message)| (message.0 == least) != except),
+        };
+        found.map(|(at, _)| at)
+    }
 }
 
 /// What a thread waits for: the object, the semaphore, and whether that shall be zero.

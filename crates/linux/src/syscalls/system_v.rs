@@ -629,26 +629,18 @@ pub(crate) fn msgsnd(call: &mut Call) -> Answer {
 pub(crate) fn msgrcv(call: &mut Call) -> Answer {
     const MSG_NOERROR: u64 = 0o10000;
     const MSG_EXCEPT: u64 = 0o20000;
+    const MSG_COPY: u64 = 0o40000;
     let [number, address, room, wished, flags, _] = call.arguments;
     if (room as i64) < 0 {
         return Err(Errno::EINVAL.into());
     }
-    let (now, process, kind) = (call.seconds(), call.process.0, wished as i64);
+    let copies = flags & MSG_COPY != 0;
+    if copies && (flags & IPC_NOWAIT == 0 || flags & MSG_EXCEPT != 0) {
+        return Err(Errno::EINVAL.into());
+    }
+    let (now, process) = (call.seconds(), call.process.0);
     let queue = call.queue(number)?;
-    let all = queue.messages.iter().enumerate();
-    let least = kind.unsigned_abs();
-    let chosen = match kind {
-        0 => all.map(|(at, _)| at).next(),
-        kind if kind < 0 => all
-            .filter(|(_, message)| message.0 <= least)
-            .min_by_key(|(at, message)| (message.0, *at))
-            .map(|(at, _)| at),
-        _ => all
-            .filter(|(_, message)| (message.0 == least) == (flags & MSG_EXCEPT == 0))
-            .map(|(at, _)| at)
-            .next(),
-    };
-    let Some(at) = chosen else {
+    let Some(at) = queue.chosen(wished, copies, flags & MSG_EXCEPT != 0) else {
         if flags & IPC_NOWAIT != 0 {
             return Err(ENOMSG.into());
         }
@@ -659,11 +651,16 @@ pub(crate) fn msgrcv(call: &mut Call) -> Answer {
         if flags & MSG_NOERROR == 0 {
             return Err(E2BIG.into());
         }
+        if copies {
+            return Err(Errno::EINVAL.into());
+        }
         text.truncate(room as usize);
     }
-    queue.messages.remove(at);
-    (queue.received, queue.last_receiver) = (now, process);
-    call.kernel.wake_all_file_waiters();
+    if !copies {
+        queue.messages.remove(at);
+        (queue.received, queue.last_receiver) = (now, process);
+        call.kernel.wake_all_file_waiters();
+    }
     call.write(address, &kind.to_le_bytes())?;
     call.write(address.wrapping_add(8), &text)?;
     Ok(text.len() as u64)

@@ -52,6 +52,29 @@ static void pipes_have_no_positions(void)
     close(ends[1]);
 }
 
+/* A message that is looked at stays, and is named by its place. */
+static void messages_are_copied(void)
+{
+    struct { long kind; char text[8]; } message = {3, "three"};
+    int queue = msgget(IPC_PRIVATE, 0600 | IPC_CREAT);
+    CALL(msgsnd(queue, &message, 6, 0));
+    message.kind = 4;
+    CALL(msgsnd(queue, &message, 8, 0));
+    CALL(msgrcv(queue, &message, 8, 0, MSG_COPY | IPC_NOWAIT));
+    FACT(message.kind);
+    CALL(msgrcv(queue, &message, 8, 1, MSG_COPY | IPC_NOWAIT));
+    FACT(message.kind);
+    CALL(msgrcv(queue, &message, 4, 1, MSG_COPY | IPC_NOWAIT));
+    CALL(msgrcv(queue, &message, 4, 1, MSG_COPY | IPC_NOWAIT | MSG_NOERROR));
+    CALL(msgrcv(queue, &message, 8, 2, MSG_COPY | IPC_NOWAIT));
+    CALL(msgrcv(queue, &message, 8, 9, MSG_COPY));
+    CALL(msgrcv(queue, &message, 8, 0, MSG_COPY | IPC_NOWAIT | MSG_EXCEPT));
+    CALL(msgrcv(queue, &message, 8, 0, IPC_NOWAIT));
+    CALL(msgrcv(queue, &message, 8, 0, IPC_NOWAIT));
+    CALL(msgrcv(queue, &message, 8, 0, IPC_NOWAIT));
+    CALL(msgctl(queue, IPC_RMID, NULL));
+}
+
 static int open_as(const char *path, uint64_t flags, uint64_t resolve, size_t bytes, char last)
 {
     char how[8192] = {0};
@@ -153,6 +176,7 @@ int main(void)
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     names_are_not_opened();
     pipes_have_no_positions();
+    messages_are_copied();
     paths_are_restricted();
     sockets_are_asked();
     threads_have_numbers();
