@@ -435,8 +435,14 @@ pub(crate) fn mincore(call: &mut Call) -> Answer {
     let first = pages.start.saturating_add(done).min(pages.end);
     let last = first.saturating_add(STEP_PAGES).min(pages.end);
     let vector = vector.checked_add(done).ok_or(Errno::EFAULT)?;
+    let space = &call.kernel.spaces[call.space];
+    // Who locks pages has been promised that they are there.
+    let locked = |page: u64| {
+        let at = page * PAGE_BYTES;
+        space.locked_bytes(&(at..at + PAGE_BYTES)) > 0
+    };
     let resident: Vec<u8> = (first..last)
-        .map(|page| u8::from(call.kernel.spaces.leaf(call.space, page) != 0))
+        .map(|page| u8::from(call.kernel.spaces.leaf(call.space, page) != 0 || locked(page)))
         .collect();
     call.write(vector, &resident)?;
     if last < pages.end {

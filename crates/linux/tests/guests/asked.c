@@ -75,6 +75,18 @@ static void messages_are_copied(void)
     CALL(msgctl(queue, IPC_RMID, NULL));
 }
 
+/* What is locked is there. */
+static void pages_are_locked(void)
+{
+    enum { PAGE = 4096 };
+    unsigned char there[4] = {9, 9, 9, 9};
+    char *memory = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CALL(mlock(memory + PAGE, 2 * PAGE));
+    CALL(mincore(memory, 4 * PAGE, there));
+    for (int page = 0; page < 4; page++) FACT(there[page]);
+    munmap(memory, 4 * PAGE);
+}
+
 static int open_as(const char *path, uint64_t flags, uint64_t resolve, size_t bytes, char last)
 {
     char how[8192] = {0};
@@ -177,6 +189,7 @@ int main(void)
     names_are_not_opened();
     pipes_have_no_positions();
     messages_are_copied();
+    pages_are_locked();
     paths_are_restricted();
     sockets_are_asked();
     threads_have_numbers();
