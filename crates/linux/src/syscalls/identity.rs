@@ -193,9 +193,11 @@ pub(crate) fn sysinfo(call: &mut Call) -> Answer {
     Ok(0)
 }
 
+/// The last of the capabilities that there are.
+const LAST_CAPABILITY: u64 = 40;
+
 /// `prctl`.
 pub(crate) fn prctl(call: &mut Call) -> Answer {
-    const LAST_CAPABILITY: u64 = 40;
     let [option, argument, others @ .., _] = call.arguments;
     match option as i32 {
         // Whoever sets NO_NEW_PRIVS says 1, and who asks for that and THP_DISABLE nothing.
@@ -224,9 +226,8 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
             call.write(argument, &signal.to_le_bytes())?;
             Ok(0)
         }
-        // PR_CAP_AMBIENT: there are no capabilities to keep (IS_SET, CLEAR_ALL) or to get (RAISE).
-        47 if matches!(argument, 1 | 4) => Ok(0),
-        47 if argument == 2 => Err(Errno::EPERM.into()),
+        // PR_CAP_AMBIENT.
+        47 => ambient(call),
         // PR_GET_DUMPABLE.
         3 => Ok(u64::from(call.process().dumpable)),
         // PR_SET_DUMPABLE.
@@ -265,6 +266,18 @@ pub(crate) fn prctl(call: &mut Call) -> Answer {
             Ok(0)
         }
         _ => prctl_without_effect(call, option, argument, others),
+    }
+}
+
+/// `PR_CAP_AMBIENT`: there are no capabilities to keep (`IS_SET`, `CLEAR_ALL`, `LOWER`) or to get (`RAISE`).
+fn ambient(call: &Call) -> Answer {
+    let [_, operation, capability, others @ .., _] = call.arguments;
+    let known = if operation == 4 { 0 } else { LAST_CAPABILITY };
+    match operation {
+        1..=4 if capability > known || others != [0; 2] => Err(Errno::EINVAL.into()),
+        1 | 3 | 4 => Ok(0),
+        2 => Err(Errno::EPERM.into()),
+        _ => Err(Errno::EINVAL.into()),
     }
 }
 

@@ -202,7 +202,7 @@ pub(crate) fn sched_getparam(call: &mut Call) -> Answer {
 /// `sched_get_priority_max` and `sched_get_priority_min`.
 pub(crate) fn sched_priority_max(call: &mut Call) -> Answer {
     match call.arguments[0] {
-        0 | 3 | 5 => Ok(0),
+        0 | 3 | 5..=7 => Ok(0),
         1 | 2 => Ok(99),
         _ => Err(Errno::EINVAL.into()),
     }
@@ -211,7 +211,7 @@ pub(crate) fn sched_priority_max(call: &mut Call) -> Answer {
 /// `sched_get_priority_min`.
 pub(crate) fn sched_priority_min(call: &mut Call) -> Answer {
     match call.arguments[0] {
-        0 | 3 | 5 => Ok(0),
+        0 | 3 | 5..=7 => Ok(0),
         1 | 2 => Ok(1),
         _ => Err(Errno::EINVAL.into()),
     }

@@ -119,6 +119,20 @@ static void paths_are_restricted(void)
     CALL(open_as("/proc/thread-self/stat", O_RDONLY, RESOLVE_NO_MAGICLINKS, 24, 0));
 }
 
+static void capabilities_are_named(void)
+{
+    CALL(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0));
+    CALL(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 1, 0, 0));
+    CALL(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, 1, 0, 0));
+    CALL(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, 999, 0, 0));
+    CALL(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, 1, 1, 0));
+    CALL(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, 1, 0, 0));
+    CALL(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_LOWER, 1, 0, 0));
+    CALL(prctl(PR_CAP_AMBIENT, 9, 1, 0, 0));
+    CALL(sched_get_priority_max(6));
+    CALL(sched_get_priority_min(6));
+}
+
 static void sockets_are_asked(void)
 {
     int stream = socket(AF_INET, SOCK_STREAM, 0), datagram = socket(AF_INET, SOCK_DGRAM, 0), mark;
@@ -191,6 +205,7 @@ int main(void)
     messages_are_copied();
     pages_are_locked();
     paths_are_restricted();
+    capabilities_are_named();
     sockets_are_asked();
     threads_have_numbers();
     return 0;
