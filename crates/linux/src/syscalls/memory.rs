@@ -69,16 +69,31 @@ fn permissions_of(protection: u64) -> Result<u64, Errno> {
     Ok(permissions)
 }
 
+/// What is wrong with a mapping is looked for in this order.
+fn check_mapped(
+    call: &Call,
+    descriptor: Option<u64>,
+    (offset, length): (u64, u64),
+) -> Result<(), Errno> {
+    if offset % PAGE_BYTES != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if let Some(number) = descriptor {
+        call.usable(number)?;
+    }
+    if length == 0 {
+        return Err(Errno::EINVAL);
+    }
+    Ok(())
+}
+
 /// `mmap`.
 pub(crate) fn mmap(call: &mut Call) -> Answer {
     let [address, length, protection, flags, descriptor, offset] = call.arguments;
     let (flags, memory_type) = without_type(flags)?;
     let permissions = permissions_of(protection)? | of_type(memory_type);
     let of_file = flags & MAP_ANONYMOUS == 0;
-    of_file.then(|| call.usable(descriptor)).transpose()?;
-    if length == 0 || offset % PAGE_BYTES != 0 {
-        return Err(Errno::EINVAL.into());
-    }
+    check_mapped(call, of_file.then_some(descriptor), (offset, length))?;
     let length = round_up(length)
         .filter(|&l| l <= SPACE_END)
         .ok_or(Errno::ENOMEM)?;
