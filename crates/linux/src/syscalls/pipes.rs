@@ -114,6 +114,10 @@ impl Kernel {
 
 /// `open` of a FIFO: waits for the other end, if it is for one end alone.
 pub(crate) fn open_fifo(call: &mut Call, inode: InodeId, flags: u32) -> Answer {
+    // Neither for reading nor for writing, as devices may be.
+    if flags & O_ACCMODE == O_ACCMODE {
+        return Err(Errno::EINVAL.into());
+    }
     let kernel = &mut *call.kernel;
     let pipe = kernel.open.pipe_of_fifo(inode);
     let ends = pipe.and_then(|pipe| kernel.open.pipes.get(pipe));

@@ -21,7 +21,7 @@ use crate::configuration::{Configuration, LEAST_EPOCH_STORES};
 use crate::error::Error;
 use crate::machine::{Engine, Machine, Workload, pool_addresses};
 use crate::mistakes::{self, Blind};
-use crate::mounts::{mount, write_through};
+use crate::mounts::{mount, visible, write_through};
 use crate::pools::{self, Folder};
 use crate::region::Region;
 use crate::restart::{Expected, Restart};
@@ -289,8 +289,12 @@ impl Request {
     /// What programs find of the host, before there are any.
     fn kernel(&self, write_through: &[Mount]) -> Result<perdure_linux::Configuration, Error> {
         let mounts = self.mounts.iter().map(|text| mount(text));
-        let mut mounts: Vec<Mount> = mounts.collect::<Result<_, _>>()?;
-        let mut work_directory = std::env::current_dir().ok();
+        let mut mounts = visible(mounts.collect::<Result<_, _>>()?);
+        let work = (mounts.iter()).position(|folder| folder.guest == WORK_DIRECTORY);
+        let mut work_directory = match work {
+            Some(place) => Some(mounts.remove(place).host),
+            None => std::env::current_dir().ok(),
+        };
         for folder in write_through {
             if folder.guest == WORK_DIRECTORY {
                 work_directory = Some(folder.host.clone());
