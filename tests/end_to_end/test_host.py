@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Command, RunGuest
+from conftest import PROGRAMS, Command, RunGuest
 
 import perdure
 from perdure import Machine
@@ -178,3 +178,15 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_run(
     assert "the guest's files" in ended.stderr
     with pytest.raises(perdure.PerdureError, match="the guest's files"):
         Machine().run([str(program)], files=mine / "file")
+
+
+@pytest.mark.parametrize("guests", [["/work"], ["/data/x", "/data"], ["/data", "/data"]])
+def test_folders_that_would_hide_others_are_all_seen_and_resumed(
+    guests: list[str], tmp_path: Path, command: Command
+) -> None:
+    mounts = []
+    for number, guest in enumerate(guests):
+        (tmp_path / str(number)).mkdir()
+        mounts += ["--mount", f"{tmp_path / str(number)}:{guest}"]
+    ended = command("cut", "--cuts", "2", "--resume", "all", *mounts, "--", PROGRAMS / "kv", "20")
+    assert ended.status == 0, ended.stdout + ended.stderr

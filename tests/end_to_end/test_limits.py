@@ -474,7 +474,7 @@ def test_a_storm_of_system_calls_harms_nobody(
 
 def test_a_storm_goes_on_after_a_cut(measured: Callable[..., Ended], programs: Path) -> None:
     fresh = random.SystemRandom().randrange(1 << 32)
-    for seed, rounds in ((3, "3"), (fresh, "2")):
+    for seed, rounds in ((3, "3"), (333961533, "2"), (fresh, "2")):  # the second: FIFO for nothing
         print(f"storm {seed}")
         ended = measured(
             programs / "guests/storm", "cut", "--cuts", "4", "--resume", "all", *SMALLEST,

@@ -10,6 +10,7 @@
 #include <sys/msg.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 
 /* A descriptor that names a file is no open file. */
@@ -50,6 +51,9 @@ static void pipes_have_no_positions(void)
     CALL(write(ends[1], &byte, 0));
     CALL(write(ends[1], &byte, 1));
     close(ends[1]);
+    mkfifo("fifo", 0600);
+    CALL(open("fifo", O_ACCMODE));
+    CALL(open("fifo", O_ACCMODE | O_NONBLOCK));
 }
 
 /* A message that is looked at stays, and is named by its place. */
