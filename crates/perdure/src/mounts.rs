@@ -12,6 +12,16 @@ fn refused<T>(message: String) -> Result<T, Error> {
 
 /// A mount as users write it, `HOST:GUEST`.
 pub(crate) fn mount(text: &str) -> Result<Mount, Error> {
+    folder("--mount", text)
+}
+
+/// Folders that the guest may change, as users write them, `HOST:GUEST`.
+pub(crate) fn write_through(texts: &[String]) -> Result<Vec<Mount>, Error> {
+    let folders = texts.iter().map(|text| folder("--write-through", text));
+    folders.collect()
+}
+
+fn folder(option: &str, text: &str) -> Result<Mount, Error> {
     match text.rsplit_once(':') {
         Some((host, guest)) if guest.starts_with('/') && Path::new(host).is_dir() => {
             let plain = guest.trim_end_matches('/');
@@ -21,7 +31,7 @@ pub(crate) fn mount(text: &str) -> Result<Mount, Error> {
             })
         }
         _ => refused(format!(
-            "--mount {text}: write HOST:GUEST with an existing directory and an absolute guest path"
+            "{option} {text}: write HOST:GUEST with an existing directory and an absolute guest path"
         )),
     }
 }
@@ -36,20 +46,6 @@ pub(crate) fn visible(folders: Vec<Mount>) -> Vec<Mount> {
         visible.insert(place.unwrap_or(visible.len()), folder);
     }
     visible
-}
-
-/// Folders that the guest may change, as users write them, `HOST:GUEST`.
-pub(crate) fn write_through(texts: &[String]) -> Result<Vec<Mount>, Error> {
-    let folder = |text: &String| match text.rsplit_once(':') {
-        Some((host, guest)) if guest.starts_with('/') && Path::new(host).is_dir() => Ok(Mount {
-            host: host.into(),
-            guest: guest.trim_end_matches('/').into(),
-        }),
-        _ => refused(format!(
-            "--write-through {text}: write HOST:GUEST with an existing directory and an absolute guest path"
-        )),
-    };
-    texts.iter().map(folder).collect()
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ pub(crate) fn run_on(
     let mut length = STRIDE;
     let mut stride = machine.time().saturating_add(length);
     loop {
-        match panics::told(|| machine.run(until.min(stride)))? {
+        match panics::told(None, || machine.run(until.min(stride)))? {
             Pause::EpochEnded(epoch) => at_epoch(machine, epoch),
             Pause::Finished => return Ok(Some(Pause::Finished)),
             Pause::Time if until <= stride => return Ok(Some(Pause::Time)),

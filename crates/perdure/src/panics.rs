@@ -37,14 +37,9 @@ pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     answered.map_err(|_| SAID.take().split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// What is called answers, may fail, and has failed if it panics.
-pub fn told<T>(call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    caught(call).unwrap_or_else(|said| Err(Error::Panicked { said, at: None }))
-}
-
-/// The same of what happens at a cut.
-pub fn told_at<T>(at: Cycles, call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    caught(call).unwrap_or_else(|said| Err(Error::Panicked { said, at: Some(at) }))
+/// What is called, perhaps at a cut, answers, may fail, and has failed if it panics.
+pub fn told<T>(at: Option<Cycles>, call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    caught(call).unwrap_or_else(|said| Err(Error::Panicked { said, at }))
 }
 
 /// Whether a message is, or ends with, what a panic said.

@@ -18,14 +18,14 @@ pub fn threads<T: Send>(
     work: impl Fn(usize) -> Result<T, Error> + Sync,
 ) -> Result<Vec<T>, Error> {
     if jobs <= 1 {
-        return Ok(vec![panics::told(|| work(0))?]);
+        return Ok(vec![panics::told(None, || work(0))?]);
     }
     let work = &work;
     std::thread::scope(|scope| {
         let spawned: Vec<_> = (0..jobs)
             .map(|job| {
                 let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-                thread.spawn_scoped(scope, move || panics::told(|| work(job)))
+                thread.spawn_scoped(scope, move || panics::told(None, || work(job)))
             })
             .collect();
         let joined = spawned.into_iter().map(|thread| {

@@ -137,20 +137,21 @@ impl Cells {
 
     /// The frames whose bytes have to be durable before the next table is, once.
     pub fn take_fresh(&mut self) -> Vec<u64> {
-        let held = |index: &u32| self.counts[*index as usize] & !DURABLE > 0;
         let fresh = std::mem::take(&mut self.fresh);
-        let held = fresh.into_iter().filter(held);
-        held.map(|index| self.first_frame + u64::from(index))
-            .collect()
+        self.held(&fresh)
     }
 
     /// The frames that no table has named yet.
     pub fn unnamed(&self) -> Vec<u64> {
-        let held = |index: &&u32| self.counts[**index as usize] & !DURABLE > 0;
-        let unnamed = self.unnamed.iter().filter(held);
-        unnamed
-            .map(|index| self.first_frame + u64::from(*index))
-            .collect()
+        self.held(&self.unnamed)
+    }
+
+    /// Of some cells, the frames that somebody holds.
+    fn held(&self, cells: &BTreeSet<u32>) -> Vec<u64> {
+        let frames = cells
+            .iter()
+            .map(|index| self.first_frame + u64::from(*index));
+        frames.filter(|frame| self.holders(*frame) > 0).collect()
     }
 
     /// A table is durable: what it does not name may be handed out.

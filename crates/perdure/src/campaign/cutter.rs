@@ -139,7 +139,7 @@ impl Cutter<'_> {
                 follower,
             } = &mut watched;
             let at = self.cycles[index];
-            let cut = panics::told_at(at, || self.cut(&lives, machine, golden, index));
+            let cut = panics::told(Some(at), || self.cut(&lives, machine, golden, index));
             let Some(mut cut) = cut? else {
                 result.interrupted = true;
                 return Ok(result);

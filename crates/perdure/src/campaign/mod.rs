@@ -104,7 +104,7 @@ pub fn run(
     bug: Option<&'static str>,
     observer: &dyn Observer,
 ) -> Result<Campaign, Error> {
-    panics::told(|| cut_and_judge(request, prepared, bug, observer))
+    panics::told(None, || cut_and_judge(request, prepared, bug, observer))
 }
 
 fn cut_and_judge(

@@ -289,19 +289,13 @@ impl Request {
     /// What programs find of the host, before there are any.
     fn kernel(&self, write_through: &[Mount]) -> Result<perdure_linux::Configuration, Error> {
         let mounts = self.mounts.iter().map(|text| mount(text));
-        let mut mounts = visible(mounts.collect::<Result<_, _>>()?);
+        let folders = mounts.chain(write_through.iter().cloned().map(Ok));
+        let mut mounts = visible(folders.collect::<Result<_, _>>()?);
         let work = (mounts.iter()).position(|folder| folder.guest == WORK_DIRECTORY);
-        let mut work_directory = match work {
+        let work_directory = match work {
             Some(place) => Some(mounts.remove(place).host),
             None => std::env::current_dir().ok(),
         };
-        for folder in write_through {
-            if folder.guest == WORK_DIRECTORY {
-                work_directory = Some(folder.host.clone());
-            } else {
-                mounts.push(folder.clone());
-            }
-        }
         if let Some(sysroot) = &self.sysroot
             && !sysroot.is_dir()
         {
