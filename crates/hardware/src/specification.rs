@@ -318,78 +318,8 @@ impl Specification {
             &core.store_buffer_entries,
             "must be 1 to 1024",
         )?;
-        let caches = [
-            ("l1i", "bytes", self.l1i.bytes, self.l1i.ways),
-            ("l1d", "bytes", self.l1d.bytes, self.l1d.ways),
-            ("l2", "bytes", self.l2.bytes, self.l2.ways),
-            (
-                "llc",
-                "bytes_per_hart",
-                self.llc.bytes_per_hart,
-                self.llc.ways,
-            ),
-        ];
-        for (cache, key, bytes, ways) in caches {
-            require(
-                (1..=64).contains(&ways),
-                &format!("{cache}.ways"),
-                &ways,
-                "must be 1 to 64",
-            )?;
-            let key = format!("{cache}.{key}");
-            let set_bytes = ways * LINE_BYTES;
-            require(
-                bytes >= set_bytes,
-                &key,
-                &bytes,
-                &format!("is smaller than one set of {ways} ways × 64 bytes = {set_bytes} bytes"),
-            )?;
-            require(
-                bytes % set_bytes == 0 && (bytes / set_bytes).is_power_of_two() && bytes <= 1 << 32,
-                &key,
-                &bytes,
-                &format!(
-                    "must be a power of two times {set_bytes} (ways × 64 bytes), at most 4 GiB"
-                ),
-            )?;
-        }
-        // Inclusion with room for replacement: the outer level must hold what the inner ones may.
-        let sharing = self.l2.harts.min(harts);
-        let groups = harts.div_ceil(sharing);
-        require(
-            self.l2.bytes >= sharing * (self.l1d.bytes + self.l1i.bytes),
-            "l2.bytes",
-            &self.l2.bytes,
-            &format!(
-                "must be at least l1i.bytes + l1d.bytes for each of the {sharing} harts that share it, because the L2 is inclusive"
-            ),
-        )?;
-        require(
-            self.llc.inclusion != Inclusion::Inclusive
-                || self.llc.bytes_per_hart * harts >= self.l2.bytes * groups,
-            "llc.bytes_per_hart",
-            &self.llc.bytes_per_hart,
-            &format!(
-                "times {harts} harts must be at least l2.bytes times {groups} L2s, because the last-level cache is inclusive"
-            ),
-        )?;
-        require(
-            self.llc.inclusion == Inclusion::Inclusive || groups < 64,
-            "harts",
-            &harts,
-            "must make at most 63 L2s (l2.harts share one) with a last-level cache that is not inclusive",
-        )?;
-        for (key, bytes, count) in [
-            ("l2.bytes", self.l2.bytes, groups),
-            ("llc.bytes_per_hart", self.llc.bytes_per_hart, harts),
-        ] {
-            require(
-                bytes.saturating_mul(count) <= CACHE_BYTES_MOST,
-                key,
-                &bytes,
-                &format!("times {count} must be at most {CACHE_BYTES_MOST}"),
-            )?;
-        }
+        self.validate_sets()?;
+        self.validate_levels()?;
         require(
             (1..=1000).contains(&self.llc.port_cycles),
             "llc.port_cycles",
@@ -427,5 +357,87 @@ impl Specification {
         )?;
         self.dram.validate()?;
         self.validate_modules()
+    }
+
+    /// Every cache is a power of two of sets.
+    fn validate_sets(&self) -> Result<(), ImpossibleGeometry> {
+        let caches = [
+            ("l1i", "bytes", self.l1i.bytes, self.l1i.ways),
+            ("l1d", "bytes", self.l1d.bytes, self.l1d.ways),
+            ("l2", "bytes", self.l2.bytes, self.l2.ways),
+            (
+                "llc",
+                "bytes_per_hart",
+                self.llc.bytes_per_hart,
+                self.llc.ways,
+            ),
+        ];
+        for (cache, key, bytes, ways) in caches {
+            require(
+                (1..=64).contains(&ways),
+                &format!("{cache}.ways"),
+                &ways,
+                "must be 1 to 64",
+            )?;
+            let key = format!("{cache}.{key}");
+            let set_bytes = ways * LINE_BYTES;
+            require(
+                bytes >= set_bytes,
+                &key,
+                &bytes,
+                &format!("is smaller than one set of {ways} ways × 64 bytes = {set_bytes} bytes"),
+            )?;
+            require(
+                bytes % set_bytes == 0 && (bytes / set_bytes).is_power_of_two() && bytes <= 1 << 32,
+                &key,
+                &bytes,
+                &format!(
+                    "must be a power of two times {set_bytes} (ways × 64 bytes), at most 4 GiB"
+                ),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Inclusion with room for replacement: the outer level must hold what the inner ones may.
+    fn validate_levels(&self) -> Result<(), ImpossibleGeometry> {
+        let harts = self.harts;
+        let sharing = self.l2.harts.min(harts);
+        let groups = harts.div_ceil(sharing);
+        require(
+            self.l2.bytes >= sharing * (self.l1d.bytes + self.l1i.bytes),
+            "l2.bytes",
+            &self.l2.bytes,
+            &format!(
+                "must be at least l1i.bytes + l1d.bytes for each of the {sharing} harts that share it, because the L2 is inclusive"
+            ),
+        )?;
+        require(
+            self.llc.inclusion != Inclusion::Inclusive
+                || self.llc.bytes_per_hart * harts >= self.l2.bytes * groups,
+            "llc.bytes_per_hart",
+            &self.llc.bytes_per_hart,
+            &format!(
+                "times {harts} harts must be at least l2.bytes times {groups} L2s, because the last-level cache is inclusive"
+            ),
+        )?;
+        require(
+            self.llc.inclusion == Inclusion::Inclusive || groups < 64,
+            "harts",
+            &harts,
+            "must make at most 63 L2s (l2.harts share one) with a last-level cache that is not inclusive",
+        )?;
+        for (key, bytes, count) in [
+            ("l2.bytes", self.l2.bytes, groups),
+            ("llc.bytes_per_hart", self.llc.bytes_per_hart, harts),
+        ] {
+            require(
+                bytes.saturating_mul(count) <= CACHE_BYTES_MOST,
+                key,
+                &bytes,
+                &format!("times {count} must be at most {CACHE_BYTES_MOST}"),
+            )?;
+        }
+        Ok(())
     }
 }

@@ -8,14 +8,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use perdure_hardware::random::Random;
 use perdure_hardware::time::Cycles;
 use serde_json::{Value, json};
 
-use crate::campaign;
+use crate::campaign::{self, Survey};
 use crate::error::Error;
 use crate::given_files;
 use crate::lives::{End, Lives, failure_of, status_of, world_of};
@@ -24,8 +23,9 @@ use crate::machine::{Image, Machine, Pause, Resumption};
 use crate::mistakes::{FORGETS, Mistake, PREFIX};
 use crate::observer::{Observer, run_on};
 use crate::outside::Outside;
+use crate::panics;
 use crate::parallel;
-use crate::request::{Request, Resume, Schedule};
+use crate::request::{Prepared, Request, Resume, Schedule};
 use crate::token::Token;
 use crate::verify::{self, CutOptions, Golden, Verdict};
 use crate::version::{BUILD, TIMING};
@@ -211,26 +211,7 @@ fn lose(request: &Request, all: &[Lost], observer: &dyn Observer) -> Result<Loss
         ..CutOptions::default()
     };
     let judged = verify::cut(&mut machine, &mut golden, at, options);
-    let token = |planted_bug: Option<String>| {
-        let token = Token {
-            request: Request {
-                resume: Some(Resume::All),
-                generations: Some(1),
-                planted_bug,
-                ..request.clone()
-            },
-            at,
-            tear_seed,
-            later_cuts: Vec::new(),
-            checked: false,
-            config_hash: prepared.config_hash.clone(),
-            given: prepared.digests(),
-            reads: survey.named.reads.clone(),
-            build: BUILD.into(),
-            timing: TIMING,
-        };
-        token.encode()
-    };
+    let token = |bug| token_of(request, &prepared, &survey, (at, tear_seed), bug);
     losses.cuts += 1;
     let (Verdict::Verified, Some(mut image), Some(epoch)) =
         (judged.verdict, judged.image, judged.recovered_epoch)
@@ -263,12 +244,9 @@ fn lose(request: &Request, all: &[Lost], observer: &dyn Observer) -> Result<Loss
             continue;
         }
         losses.cuts += 1;
-        let notices = || cut.notices(lost, &reference);
         // A panic is what restoring should have refused.
-        let Ok(noticed) = catch_unwind(AssertUnwindSafe(notices)) else {
-            let panicked = format!("resuming without {} ends in a panic", lost.name());
-            return Err(Error::Defect(panicked));
-        };
+        let noticed = panics::caught(|| cut.notices(lost, &reference))
+            .map_err(|said| Error::Defect(format!("resuming without {} {said}", lost.name())))?;
         if let Some(verdict) = noticed? {
             let bug = format!("{PREFIX}{FORGETS}{}", lost.name());
             losses.noticed.insert(lost, (verdict, token(Some(bug))));
@@ -277,6 +255,34 @@ fn lose(request: &Request, all: &[Lost], observer: &dyn Observer) -> Result<Loss
         }
     }
     Ok(losses)
+}
+
+/// The token of a cut that is resumed, with that loss if there is one.
+fn token_of(
+    request: &Request,
+    prepared: &Prepared,
+    survey: &Survey,
+    (at, tear_seed): (Cycles, u64),
+    planted_bug: Option<String>,
+) -> String {
+    let token = Token {
+        request: Request {
+            resume: Some(Resume::All),
+            generations: Some(1),
+            planted_bug,
+            ..request.clone()
+        },
+        at,
+        tear_seed,
+        later_cuts: Vec::new(),
+        checked: false,
+        config_hash: prepared.config_hash.clone(),
+        given: prepared.digests(),
+        reads: survey.named.reads.clone(),
+        build: BUILD.into(),
+        timing: TIMING,
+    };
+    token.encode()
 }
 
 /// A machine as the power goes, and what recovery makes of it.

@@ -37,8 +37,10 @@ mod drawn;
 pub mod engine;
 pub mod format;
 pub mod master;
+mod parameters;
 pub mod pool;
 pub mod recovery;
+mod start;
 pub mod statistics;
 pub mod store;
 pub mod table;
@@ -46,27 +48,19 @@ pub mod table;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-use perdure_hardware::arena::Arena;
 use perdure_hardware::hierarchy::Hardware;
 use perdure_hardware::line::{LINE_BYTES, Line, LineNumber};
 use perdure_hardware::memory::{Accepted, Traffic};
 use perdure_hardware::policy::{Evicted, PolicyFailure};
 use perdure_hardware::time::Cycles;
-use serde::{Deserialize, Serialize};
 
-use crate::design::ImpossibleParameter;
-use crate::layout::Layout;
 use crate::rows;
-use crate::surviving::Corruption;
 use buffer::{Buffer, Put};
 use bugs::Flaws;
 use compaction::Compaction;
 use engine::{Indexing, Merging};
-use format::{
-    ADDRESS_BITS, ChainReader, Chains, Header, Kind, Link, OMCS_MAX, PAGE_BYTES, Register, Visit,
-    page_of,
-};
-use master::{Found, NODE_UNITS};
+use format::{Chains, Header, Link, Register, page_of};
+pub use parameters::MnmParameters;
 use pool::{Pool, order_of};
 pub use recovery::recover;
 pub use statistics::MnmStatistics;
@@ -90,123 +84,6 @@ const RESERVED_ONE_IN: u64 = 8;
 /// When insertions may take fewer than one unit in so many, compaction begins in the background.
 /// (ours)
 const SHORT_ONE_IN: u64 = 16;
-
-/// Parameters of the mapping.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MnmParameters {
-    /// Overlay memory controllers (OMCs), among which pages of 4 KiB are dealt out in turn.
-    pub omcs: usize,
-    /// Sets of the battery-backed OMC buffer, over all OMCs; 0 for none.
-    pub buffer_sets: usize,
-    /// Its associativity, a line of 64 bytes for each way. A single set is divided by ways.
-    pub buffer_ways: usize,
-    /// Most bytes of NVM that the kernel grants for snapshots.
-    pub pool_limit_bytes: u64,
-    /// Bytes that it grants at a time.
-    pub pool_extent_bytes: u64,
-    /// The interrupt in which it does so, in cycles.
-    pub pool_extent_interrupt_cycles: u64,
-    /// Versions that an OMC enters in its master table, or copies in a compaction, in one step; an
-    /// index block is a step, too. Versions of a page are entered together, and take as many steps
-    /// as they would by themselves.
-    pub merge_entries_per_step: usize,
-    /// Shortest time between two steps of background work, in cycles.
-    pub merge_step_cycles: u64,
-    /// What a message takes, from a sharing group to the master OMC or from one OMC to another, in
-    /// cycles.
-    pub message_cycles: u64,
-}
-
-impl Default for MnmParameters {
-    fn default() -> Self {
-        Self {
-            omcs: 4,
-            buffer_sets: 1,
-            buffer_ways: 1024,
-            pool_limit_bytes: 1 << 30,
-            pool_extent_bytes: 128 << 20,
-            pool_extent_interrupt_cycles: 5000,
-            merge_entries_per_step: 16,
-            merge_step_cycles: 64,
-            message_cycles: 30,
-        }
-    }
-}
-
-impl MnmParameters {
-    /// Sets and ways of one OMC's buffer.
-    fn buffer_of_omc(&self) -> (usize, usize) {
-        if self.buffer_sets.is_multiple_of(self.omcs) {
-            (self.buffer_sets / self.omcs, self.buffer_ways)
-        } else {
-            (self.buffer_sets, self.buffer_ways / self.omcs)
-        }
-    }
-
-    /// Refuses what cannot be, naming the key in the design's section.
-    fn check(&self, layout: &Layout) -> Result<(), ImpossibleParameter> {
-        let area = layout.log_area.end - layout.log_area.start;
-        let divided = self.buffer_sets.is_multiple_of(self.omcs.max(1))
-            || self.buffer_ways.is_multiple_of(self.omcs.max(1));
-        ImpossibleParameter::unless(
-            (1..=OMCS_MAX).contains(&self.omcs),
-            "nvoverlay.omcs",
-            self.omcs,
-            format!("1 to {OMCS_MAX} are possible"),
-        )?;
-        ImpossibleParameter::unless(
-            self.buffer_sets == 0 || self.buffer_ways > 0,
-            "nvoverlay.buffer_ways",
-            self.buffer_ways,
-            "at least 1; for no buffer, set nvoverlay.buffer_sets = 0",
-        )?;
-        ImpossibleParameter::unless(
-            divided && self.buffer_sets.saturating_mul(self.buffer_ways) <= 1 << 24,
-            "nvoverlay.buffer_sets",
-            self.buffer_sets,
-            format!(
-                "sets or nvoverlay.buffer_ways = {} must be a multiple of nvoverlay.omcs = {}, \
-                 and there are at most 16777216 entries",
-                self.buffer_ways, self.omcs
-            ),
-        )?;
-        ImpossibleParameter::unless(
-            self.pool_extent_bytes.is_multiple_of(PAGE_BYTES)
-                && (2 * self.omcs as u64 * PAGE_BYTES..=area).contains(&self.pool_extent_bytes),
-            "nvoverlay.pool_extent_bytes",
-            self.pool_extent_bytes,
-            format!(
-                "a multiple of 4096, at least two pages for each OMC, at most the log area's \
-                 {area} bytes (a quarter of nvm.bytes)"
-            ),
-        )?;
-        ImpossibleParameter::unless(
-            self.pool_limit_bytes >= self.pool_extent_bytes,
-            "nvoverlay.pool_limit_bytes",
-            self.pool_limit_bytes,
-            "at least nvoverlay.pool_extent_bytes",
-        )?;
-        ImpossibleParameter::unless(
-            layout.log_area.end <= 1 << (ADDRESS_BITS - 8),
-            "nvm.bytes",
-            layout.log_area.end,
-            "at most 1 TiB",
-        )?;
-        ImpossibleParameter::unless(
-            self.merge_entries_per_step > 0,
-            "nvoverlay.merge_entries_per_step",
-            self.merge_entries_per_step,
-            "at least 1",
-        )?;
-        ImpossibleParameter::unless(
-            self.merge_step_cycles > 0,
-            "nvoverlay.merge_step_cycles",
-            self.merge_step_cycles,
-            "at least 1",
-        )
-    }
-}
 
 /// One overlay memory controller.
 #[derive(Clone, Debug)]
@@ -278,126 +155,6 @@ pub struct Mnm {
 }
 
 impl Mnm {
-    /// Starts the mapping over an NVM that holds epoch `epoch`: 0 formats it; any other is what
-    /// [`recover`] has just brought back, or [`format()`](Self::format) prepared.
-    pub fn start(
-        parameters: &MnmParameters,
-        layout: &Layout,
-        hardware: &mut Hardware,
-        epoch: u64,
-        bug: Option<&'static str>,
-    ) -> Result<Self, ImpossibleParameter> {
-        parameters.check(layout)?;
-        let arena = &mut hardware.memory.arena;
-        let mut pool = Pool::new(
-            layout.log_area.clone(),
-            parameters.pool_extent_bytes,
-            parameters.pool_limit_bytes,
-        );
-        let mut statistics = MnmStatistics::default();
-        let mut register;
-        let mut blocks = vec![(VecDeque::new(), Vec::new()); parameters.omcs];
-        if epoch == 0 {
-            register = empty(parameters, &mut pool, arena, epoch);
-            statistics.master_nodes = parameters.omcs as u64;
-        } else {
-            let unusable = |why: Corruption| {
-                let problem = format!("the NVM's snapshots cannot be gone on with: {why}");
-                ImpossibleParameter::new("epoch", epoch, problem)
-            };
-            let found = Register::read(&*arena).map_err(unusable)?;
-            let same = (&found.pool, found.extent_bytes, found.chains.len())
-                == (
-                    &layout.log_area,
-                    parameters.pool_extent_bytes,
-                    parameters.omcs,
-                );
-            ImpossibleParameter::unless(
-                same && (found.recoverable, found.merged) == (epoch, epoch),
-                "epoch",
-                epoch,
-                format!(
-                    "the NVM holds epoch {}, merged up to {}, of {} OMCs with extents of {} bytes \
-                     from {:#x} on",
-                    found.recoverable,
-                    found.merged,
-                    found.chains.len(),
-                    found.extent_bytes,
-                    found.pool.start
-                ),
-            )?;
-            register = found;
-            rebuild(arena, &register, &mut pool, &mut blocks, &mut statistics).map_err(unusable)?;
-        }
-        register.extents = pool.extents();
-        statistics.extents = pool.extents();
-        // Both copies say the same: neither leads to units that are free now.
-        for _ in 0..2 {
-            register.sequence += 1;
-            arena.write(register.address(), &register.encode());
-        }
-        let (sets, ways) = parameters.buffer_of_omc();
-        let omcs = register.chains.iter().zip(blocks);
-        let omcs = omcs
-            .map(|(&chains, (blocks, base_blocks))| Omc {
-                tables: BTreeMap::new(),
-                buffer: Buffer::new(parameters.omcs, sets, ways),
-                chains,
-                blocks,
-                base_blocks,
-            })
-            .collect();
-        Ok(Self {
-            parameters: parameters.clone(),
-            flaws: Flaws::of(bug),
-            row_bytes: hardware.specification.nvm.row_bytes as u64,
-            pool,
-            omcs,
-            told: VecDeque::new(),
-            completed: epoch,
-            indexed: epoch,
-            merged: epoch,
-            horizon: register.horizon,
-            versions_durable: BTreeMap::new(),
-            named_durable: 0,
-            index_durable: 0,
-            merges_durable: VecDeque::new(),
-            merged_durably: epoch,
-            other_recoverable: epoch,
-            overwritten_recoverable: epoch,
-            register,
-            register_durable: 0,
-            announcements: VecDeque::new(),
-            recoverable: epoch,
-            indexing: None,
-            index_put_off: Vec::new(),
-            merging: None,
-            compaction: None,
-            starved: false,
-            step_at: None,
-            fence: 0,
-            waits_until: None,
-            statistics,
-        })
-    }
-
-    /// Prepares an NVM that has the memory of an epoch at its home addresses, and no snapshots, for
-    /// [`start`](Self::start) at that epoch. It will be the oldest that can be read.
-    pub fn format(
-        parameters: &MnmParameters,
-        layout: &Layout,
-        arena: &mut Arena,
-        epoch: u64,
-    ) -> Result<(), ImpossibleParameter> {
-        parameters.check(layout)?;
-        let (extent, limit) = (parameters.pool_extent_bytes, parameters.pool_limit_bytes);
-        let mut pool = Pool::new(layout.log_area.clone(), extent, limit);
-        let mut register = empty(parameters, &mut pool, arena, epoch);
-        register.extents = pool.extents();
-        arena.write(register.address(), &register.encode());
-        Ok(())
-    }
-
     /// A version arrives at its OMC.
     pub fn insert(
         &mut self,
@@ -667,89 +424,6 @@ impl Mnm {
         );
         hardware.failure.get_or_insert(PolicyFailure(message));
     }
-}
-
-/// A mapping without versions, whose oldest and newest epoch is `epoch`: writes its master tables, and
-/// returns its registers.
-fn empty(parameters: &MnmParameters, pool: &mut Pool, arena: &mut Arena, epoch: u64) -> Register {
-    // The kernel begins with the reserve and an extent to use.
-    let reserve = parameters.pool_limit_bytes / RESERVED_ONE_IN;
-    pool.reach(reserve.div_ceil(parameters.pool_extent_bytes) + 1);
-    let mut root = || {
-        let unit = pool.allocate_units(NODE_UNITS);
-        let root = pool.address(unit.expect("an extent has room for the roots"));
-        arena.write(root, &[0; PAGE_BYTES as usize]);
-        root
-    };
-    let chains = (0..parameters.omcs).map(|_| Chains {
-        root: root(),
-        ..Chains::default()
-    });
-    let chains = chains.collect();
-    Register {
-        sequence: 0,
-        recoverable: epoch,
-        merged: epoch,
-        horizon: epoch,
-        pool: pool.area().clone(),
-        extent_bytes: parameters.pool_extent_bytes,
-        extents: 1,
-        chains,
-    }
-}
-
-/// Blocks of each OMC's index, oldest first, and of its base.
-type Blocks = Vec<(VecDeque<Header>, Vec<Header>)>;
-
-/// Finds again what the pool's units are used for.
-fn rebuild(
-    arena: &Arena,
-    register: &Register,
-    pool: &mut Pool,
-    blocks: &mut Blocks,
-    statistics: &mut MnmStatistics,
-) -> Result<(), Corruption> {
-    for (omc, chains) in register.chains.iter().enumerate() {
-        let reader = ChainReader::new(arena, register, omc);
-        let mut segments = Vec::new();
-        let (epochs, bases) = &mut blocks[omc];
-        reader.walk(chains, |visit| {
-            segments.push(match visit {
-                Visit::Segment(segment) => (segment.unit, segment.units()),
-                Visit::Block(header) => {
-                    match header.kind {
-                        Kind::Epoch => epochs.push_front(*header),
-                        Kind::Base => bases.push(*header),
-                    }
-                    (pool.unit(header.address), header.units)
-                }
-            });
-            Ok(())
-        })?;
-        master::scan(arena, chains.root, &mut |found| {
-            match found {
-                Found::Node(address, units) => {
-                    if !register.pool.contains(&address) {
-                        let what = "master table: a node outside the pool";
-                        return Err(Corruption { what, address });
-                    }
-                    segments.push((pool.unit(address), units));
-                    if units == NODE_UNITS {
-                        statistics.master_nodes += 1;
-                    } else {
-                        statistics.master_leaves += 1;
-                    }
-                }
-                Found::Version(..) => statistics.master_lines += 1,
-            }
-            Ok(())
-        })?;
-        for (unit, units) in segments {
-            pool.mark(unit, units)?;
-        }
-    }
-    pool.reach(register.extents);
-    Ok(())
 }
 
 /// A chain's head after a block was put before it.
