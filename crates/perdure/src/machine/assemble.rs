@@ -241,8 +241,7 @@ impl<S: Source> Machine<S> {
         let hart = |context| HartState::new(context, S::new(engine), slice_end);
         let epoch_lengths = lengths_of(configuration, Burst::default())?;
         if epoch_lengths.cycles > 0 {
-            let first = start + epoch_lengths.cycles;
-            parts.hardware.events.schedule(first, EVENT_EPOCH_CYCLES);
+            (parts.hardware.events).schedule(start + epoch_lengths.cycles, EVENT_EPOCH_CYCLES);
         }
         let mut machine = Self {
             configuration: Arc::clone(configuration),
@@ -255,6 +254,7 @@ impl<S: Source> Machine<S> {
             turn: None,
             runnable: Runnable::default(),
             epoch_began: start,
+            overtaken: None,
             epoch_due: None,
             lengths: epoch_lengths,
             counts_all: configuration.epoch.counted == Counted::All

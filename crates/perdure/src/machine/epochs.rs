@@ -24,6 +24,17 @@ const MACHINE_EVENT: u32 = 1 << 31;
 /// What the system does when it stores contexts, for people.
 pub(crate) const SAVES_CONTEXTS: &str = "saving contexts";
 pub(super) const EVENT_EPOCH_CYCLES: u32 = MACHINE_EVENT;
+/// So many epochs in a row may end before they have begun, as long as the machine does not catch up.
+const OVERTAKEN_MOST: u32 = 1000;
+
+/// Epochs in a row whose `epoch.cycles` had passed before they began, because the end of the one before took
+/// longer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Overtaken {
+    epochs: u32,
+    /// By how much the first of them began later.
+    first_cycles: Cycles,
+}
 
 impl<S: Source> Machine<S> {
     pub(super) fn fire(&mut self, time: Cycles) {
@@ -35,6 +46,7 @@ impl<S: Source> Machine<S> {
             return;
         };
         if event == EVENT_EPOCH_CYCLES {
+            self.note_overtaken(time);
             if self.epoch_due.is_none() && self.ended.is_none() {
                 self.epoch_due = Some((0, Urgency::Routine));
             }
@@ -67,6 +79,33 @@ impl<S: Source> Machine<S> {
         if self.announced_epoch() != before {
             self.announced(time);
         }
+    }
+
+    /// An epoch's cycles have passed. Where each end of an epoch takes as long, nobody does anything else.
+    fn note_overtaken(&mut self, time: Cycles) {
+        let cycles = self.epoch_began.saturating_sub(time);
+        if cycles == 0 {
+            self.overtaken = None;
+            return;
+        }
+        let overtaken = self.overtaken.get_or_insert(Overtaken {
+            epochs: 0,
+            first_cycles: cycles,
+        });
+        overtaken.epochs += 1;
+        if overtaken.epochs < OVERTAKEN_MOST {
+            return;
+        }
+        if cycles < overtaken.first_cycles {
+            self.overtaken = None;
+            return;
+        }
+        let problem = format!(
+            "the end of an epoch takes longer than epoch.cycles = {}: {OVERTAKEN_MOST} in a row ended before they \
+             began, and no instruction was executed; raise epoch.cycles, or set it to 0",
+            self.lengths.cycles
+        );
+        (self.hardware.failure).get_or_insert(PolicyFailure(problem));
     }
 
     /// The epoch that is executing, the newest of those; 0 where there are none.

@@ -45,6 +45,7 @@ mod runnable;
 
 pub use crate::source::Engine;
 pub use assemble::{Past, Workload, check_starts};
+use epochs::Overtaken;
 pub(crate) use epochs::SAVES_CONTEXTS;
 pub use kept::{EpochEnd, Noted};
 pub(crate) use part::Next;
@@ -145,6 +146,8 @@ pub struct Machine<S: Source = Engines> {
     runnable: Runnable,
     /// When the executing epoch began.
     epoch_began: Cycles,
+    /// Epochs that are over before they begin, if the last was one.
+    overtaken: Option<Overtaken>,
     /// An epoch should end, but the design cannot take another one yet.
     epoch_due: Option<(usize, Urgency)>,
     /// How long epochs are now.

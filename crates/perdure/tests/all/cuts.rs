@@ -1,6 +1,6 @@
 //! Power cuts end to end, on the exerciser: schedules, verdicts, resuming, replay.
 
-use crate::common::{cut, request, with};
+use crate::common::{cut, machine_of, protected_designs, request, with};
 use perdure::api::{self, Unobserved};
 use serde_json::{Value, json};
 
@@ -48,6 +48,28 @@ fn epochs_may_end_by_time_and_output_commits_force_them() {
         ));
         assert_eq!(result["verified"], 40, "{set}: {result}");
     }
+}
+
+/// Where the end of an epoch takes longer than epochs may, nothing is executed, and the run says so and ends.
+#[test]
+fn epochs_that_are_shorter_than_their_ends_are_refused() {
+    let mut refused = 0;
+    for design in protected_designs() {
+        let set = ["epoch.instructions=0", "epoch.cycles=5000"];
+        let asked = with(
+            request(&design, "@exerciser:300:64:100"),
+            json!({"machine": machine_of(&design), "cuts": 4, "set": set, "resume": "all"}),
+        );
+        match api::cut(&asked.to_string(), &Unobserved) {
+            Ok(result) => assert!(result.contains("\"verified\":4"), "{design}: {result}"),
+            Err(error) => {
+                let said = error.to_string();
+                assert!(said.contains("longer than epoch.cycles = 5000"), "{said}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0, "no design flushes the caches");
 }
 
 #[test]
