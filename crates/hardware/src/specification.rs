@@ -45,6 +45,16 @@ pub struct Core {
     pub window: WindowSpecification,
 }
 
+impl Core {
+    /// The most instructions that are retired in a cycle.
+    pub fn instructions_a_cycle(&self) -> u64 {
+        match self.model {
+            CoreModel::InOrder | CoreModel::TimingSimple => 1,
+            CoreModel::OutOfOrder => self.window.dispatch_width as u64,
+        }
+    }
+}
+
 /// A private cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -14,6 +14,7 @@
 
 use perdure_designs::bytes::{Sealed, checksum};
 use perdure_designs::layout::{CONTEXT_BYTES, Layout};
+use perdure_hardware::specification::Core;
 use perdure_hardware::time::Cycles;
 use perdure_linux::{HostView, Kernel, Running, SpaceId, ThreadId};
 use serde::{Deserialize, Serialize};
@@ -159,6 +160,17 @@ impl Saved {
             kernel,
         }
     }
+
+    /// Refuses a context that has retired more than there was time for: who went on from it, at a time
+    /// that is none, would do so for ever.
+    pub fn check_times(&self, core: &Core) -> Result<(), String> {
+        let room = self.at.cycles.saturating_add(1);
+        let room = room.saturating_mul(core.instructions_a_cycle());
+        if self.harts.iter().any(|hart| hart.hart.retired > room) {
+            return Err("a processor context is later than its time".into());
+        }
+        Ok(())
+    }
 }
 
 /// What is saved beside the kernel's state.
@@ -197,16 +209,7 @@ pub fn restore(
         harts,
         times,
     } = found.beside;
-    let saved = Saved::of(record, harts, &times, kernel);
-    // A hart's clock is what it has retired, and more.
-    if saved
-        .harts
-        .iter()
-        .any(|hart| hart.hart.retired > saved.at.cycles)
-    {
-        return Err("a processor context is later than its time".into());
-    }
-    Ok(saved)
+    Ok(Saved::of(record, harts, &times, kernel))
 }
 
 /// What an image holds; the error says what is damaged.

@@ -62,7 +62,12 @@ impl<S: Source> Machine<S> {
             Some(Mistake::Forgets(lost)) => losses::without(found, lost).map(|_| ()),
             _ => Ok(()),
         };
-        let saved = restore(read, &layout, harts, host, forgets).map_err(|message| {
+        let saved = restore(read, &layout, harts, host, forgets);
+        let saved = saved.and_then(|saved| {
+            saved.check_times(&configuration.specification.core)?;
+            Ok(saved)
+        });
+        let saved = saved.map_err(|message| {
             Error::Request(format!("the recovered state is unusable: {message}"))
         })?;
         Self::go_on_from(configuration, image, saved, resumption)

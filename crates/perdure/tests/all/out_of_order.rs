@@ -76,6 +76,20 @@ fn every_design_is_verified_and_its_resumed_runs_end_alike() {
     }
 }
 
+/// Contexts are saved with more instructions than cycles: recovery takes them for what they are.
+#[test]
+fn cuts_are_verified_where_more_is_retired_than_there_are_cycles() {
+    let asked = with(
+        request("picl", "@exerciser:60000:4:30000"),
+        json!({"set": ["core.model=out-of-order", "epoch.instructions=100000"]}),
+    );
+    let sim = run(&asked)["sim"].clone();
+    let count = |name: &str| sim[name].as_u64().expect("a count");
+    assert!(count("instructions") > 2 * count("cycles"), "{sim}");
+    let result = cut(&with(asked, json!({"cuts": 8, "resume": "all"})));
+    assert_eq!(result["verified"], 8, "{result}");
+}
+
 #[test]
 fn a_run_is_the_same_run_again_and_faster_than_in_order() {
     let program = "@exerciser:20000:64:5000";
