@@ -108,6 +108,12 @@ def test_the_engines_agree_on_everything(
     assert run("fast") == fast
 
 
+def test_harts_take_turns_where_none_may_run_ahead(programs: Path, run_guest: RunGuest) -> None:
+    machine = Machine(design="ideal", harts=2, set={"scheduling.lookahead_cycles": 0})
+    run = run_guest(machine, [programs / "guests" / "sharing"])
+    assert run.stdout == (GUESTS / "expected/sharing.txt").read_bytes()
+
+
 @pytest.mark.parametrize("harts", [1, 2, 4])
 @pytest.mark.parametrize("design", ["ideal", "picl", "frm"])
 def test_a_loop_takes_its_instructions_by_every_clock(

@@ -146,7 +146,9 @@ impl<S: Source> Machine<S> {
             }
         }
         let lookahead = self.configuration.scheduling.lookahead_cycles;
-        (time < Cycles::MAX).then(|| (first, time, second.saturating_add(lookahead)))
+        // Of harts whose clocks are equal, one goes first, also where nobody may run ahead.
+        let limit = second.saturating_add(lookahead.max(u64::from(second == time)));
+        (time < Cycles::MAX).then_some((first, time, limit))
     }
 
     /// Continues a turn: a pending exit first, then the source, until the turn is over.
