@@ -295,27 +295,25 @@ pub(crate) fn mremap(call: &mut Call) -> Answer {
     {
         return Err(Errno::EINVAL.into());
     }
-    // What a smaller one leaves behind may be other mappings, or nothing.
+    // What a smaller one leaves behind may be other mappings, or nothing; so may what stays where it is.
     let kept = address + old_length.min(new_length);
+    let in_place = flags & MREMAP_FIXED == 0 && !stays;
+    let shrinks = in_place && new_length <= old_length;
     let (start, mapping) = match call.kernel.spaces[call.space].find(address) {
-        Some((start, &mapping)) if mapping.end >= kept => (start, mapping),
+        Some((start, &mapping)) if shrinks || mapping.end >= kept => (start, mapping),
         _ => return Err(Errno::EFAULT.into()),
     };
     if old_length == 0 && !mapping.shared {
         return Err(Errno::EINVAL.into());
     }
-    let more = if stays {
-        new_length
-    } else {
-        new_length.saturating_sub(old_length)
-    };
+    let more = new_length.saturating_sub(if stays { 0 } else { old_length });
     let data = !mapping.shared && mapping.permissions & WRITE != 0;
     call.kernel
         .check_mapped(call.process, more, data, &(0..0))?;
     call.check_locked(mapping.permissions & LOCKED, more)?;
     let kernel = &mut *call.kernel;
-    if flags & MREMAP_FIXED == 0 && !stays {
-        if new_length <= old_length {
+    if in_place {
+        if shrinks {
             kernel.unmap(call.machine, call.space, &(address + new_length..old.end));
             return Ok(address);
         }

@@ -41,6 +41,11 @@ static void memory_moves(void)
     memory[0] = 5;
     CALL(mprotect(memory + 2 * PAGE, PAGE, PROT_READ));
     CALL(munmap(memory + 4 * PAGE, PAGE));
+    FACT(mremap(memory + 4 * PAGE, 2 * PAGE, PAGE, 0) == MAP_FAILED);
+    FACT(mremap(memory, 6 * PAGE, 6 * PAGE, 0) == memory);
+    FACT(mremap(memory, 6 * PAGE, 5 * PAGE, MREMAP_MAYMOVE) == memory);
+    CALL(msync(memory + 5 * PAGE, PAGE, MS_ASYNC));
+    CALL(msync(memory + 3 * PAGE, PAGE, MS_ASYNC));
     FACT(mremap(memory, 6 * PAGE, PAGE, 0) == memory);
     CALL(msync(memory + PAGE, PAGE, MS_ASYNC));
     CALL(msync(memory + 5 * PAGE, PAGE, MS_ASYNC));
