@@ -174,3 +174,52 @@ def test_what_is_opened_so_is_durable_when_it_is_written(
     """)
     ended = command("check", "--", program, "--then", program, "recover")
     assert ended.status == (kind == "0"), ended.stdout + ended.stderr
+
+
+DURABLE_WRITES = {
+    "write": ("O_DSYNC", "lseek(data, 4096, SEEK_SET) - 4096 + write(data, word, 4)"),
+    "pwrite": ("O_SYNC", "pwrite(data, word, 4, 4096)"),
+    "append": ("O_DSYNC | O_APPEND", "write(data, word, 4)"),
+    "pwritev2": ("0", "pwritev2(data, &piece, 1, 4096, RWF_DSYNC)"),
+    "pwritev2 that appends": ("0", "pwritev2(data, &piece, 1, 0, RWF_DSYNC | RWF_APPEND)"),
+    "copy_file_range": ("O_DSYNC", "copy_file_range(told, &zero, data, &page, 4, 0)"),
+}
+"""How the file is opened, and what writes four bytes behind its first page."""
+
+
+@pytest.mark.parametrize("asked", ["WRITTEN", "MAPPED"])
+@pytest.mark.parametrize("written", DURABLE_WRITES)
+def test_a_durable_write_is_durable_and_makes_no_other_page_so(
+    written: str, asked: str, compiled: Callable[..., Path], command: Command
+) -> None:
+    flags, writes = DURABLE_WRITES[written]
+    program = compiled(f"""
+        #define _GNU_SOURCE
+        #include <fcntl.h>
+        #include <string.h>
+        #include <sys/mman.h>
+        #include <sys/uio.h>
+        #include <unistd.h>
+        enum {{ WRITTEN = 4096, MAPPED = 0 }};
+        int main(int count, char **words) {{
+            off_t zero = 0, page = 4096;
+            char word[4] = "";
+            struct iovec piece = {{word, 4}};
+            int data = open("/pmem/data", O_RDWR | O_CREAT | {flags}, 0644);
+            int told = open("/pmem/told", O_RDWR | O_CREAT, 0644);
+            if (count > 1) {{
+                int relies = pread(told, word, 4, 4) == 4 && memcmp(word, "told", 4) == 0;
+                return relies && (pread(data, word, 4, {asked}) != 4 || memcmp(word, "data", 4));
+            }}
+            if (posix_fallocate(data, 0, 4096) || pwrite(told, "data....", 8, 0) != 8) return 2;
+            if (fsync(data) || fsync(told) || (void *)(zero + page) == words) return 2;
+            char *map = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, data, 0);
+            if (map == MAP_FAILED) return 2;
+            memcpy(map, "data", 4);
+            memcpy(word, "data", 4);
+            if ({writes} != 4 || piece.iov_len != 4) return 2;
+            return pwrite(told, "told", 4, 4) != 4 || fdatasync(told) != 0;
+        }}
+    """)
+    ended = command("check", "--", program, "--then", program, "recover")
+    assert ended.status == (asked == "MAPPED"), ended.stdout + ended.stderr

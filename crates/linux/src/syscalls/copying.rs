@@ -1,7 +1,8 @@
 //! Copying between files: `sendfile`, `copy_file_range`, and what `splice` takes of files.
 
+use super::lengths::made_durable;
 use super::messages::{nothing_there, take_out};
-use super::transfer::{STEP_BYTES, Target, made_durable, notify, position, target, write_bytes};
+use super::transfer::{STEP_BYTES, Target, notify, position, target, write_bytes};
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
 use crate::vfs::descriptor::O_APPEND;
@@ -115,7 +116,7 @@ fn copy(
     if count > 0 {
         notify(call, from, IN_ACCESS)?;
     }
-    Ok(count)
+    made_durable(call, to, (write_at, false), Ok(count))
 }
 
 /// `sendfile`.
@@ -124,8 +125,7 @@ pub(crate) fn sendfile(call: &mut Call) -> Answer {
     if matches!(target(call, to)?, Target::File(_)) && call.file(to)?.flags & O_APPEND != 0 {
         return Err(Errno::EINVAL.into());
     }
-    let answer = copy(call, (from, offset), (to, 0), length, true);
-    made_durable(call, to, false, answer)
+    copy(call, (from, offset), (to, 0), length, true)
 }
 
 /// `copy_file_range`.
@@ -143,6 +143,5 @@ pub(crate) fn copy_file_range(call: &mut Call) -> Answer {
     if call.file(to)?.flags & O_APPEND != 0 {
         return Err(Errno::EBADF.into());
     }
-    let answer = copy(call, (from, from_at), (to, to_at), length, false);
-    made_durable(call, to, false, answer)
+    copy(call, (from, from_at), (to, to_at), length, false)
 }

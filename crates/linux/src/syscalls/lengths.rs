@@ -6,11 +6,12 @@ use std::ops::Range;
 
 use super::names::{AT_FDCWD, notify_changed};
 use super::seals::SEAL_WRITE;
+use super::transfer::{STEP_BYTES, Target, target};
 use super::{Answer, Call, Stop};
 use crate::errno::Errno;
 use crate::kernel::Kernel;
 use crate::machine::PAGE_BYTES;
-use crate::vfs::descriptor::Object;
+use crate::vfs::descriptor::{O_APPEND, O_DSYNC, Object};
 use crate::vfs::inode::{Device, InodeId, Node};
 use crate::vfs::watch::IN_MODIFY;
 
@@ -241,18 +242,56 @@ pub(crate) fn fsync(call: &mut Call) -> Answer {
         Object::Text { .. } => return Err(Stop::Commit(0)),
         _ => return Err(Errno::EINVAL.into()),
     };
-    call.synchronised(inode, 0)
+    call.synchronised(inode, 0..u64::MAX, 0)
 }
 
 impl Call<'_> {
-    /// The answer to a call when everything of a file is durable.
-    pub fn synchronised(&mut self, inode: InodeId, answer: u64) -> Answer {
-        if (self.kernel).synchronise_pool(self.machine, inode, 0..u64::MAX)? {
+    /// The pages of a file that a write of so many bytes has reached, to a position or to where the open file
+    /// was.
+    pub fn written_pages(
+        &self,
+        number: u64,
+        inode: InodeId,
+        (position, count): (Option<u64>, u64),
+    ) -> Result<Range<u64>, Errno> {
+        let file = self.file(number)?;
+        let appends = file.flags & O_APPEND != 0;
+        let end = match position {
+            _ if appends => self.kernel.files.file(inode)?.size,
+            Some(at) => at.saturating_add(count),
+            None => file.offset,
+        };
+        // Of several steps, others may have written between.
+        let is_one = position.is_some() && !appends || count <= STEP_BYTES;
+        let start = if is_one { end.saturating_sub(count) } else { 0 };
+        Ok(start / PAGE_BYTES..end.div_ceil(PAGE_BYTES))
+    }
+
+    /// The answer to a call when these pages of a file are durable.
+    pub fn synchronised(&mut self, inode: InodeId, pages: Range<u64>, answer: u64) -> Answer {
+        if (self.kernel).synchronise_pool(self.machine, inode, pages)? {
             Ok(answer)
         } else {
             Err(Stop::Commit(answer))
         }
     }
+}
+
+/// What a write to a position, or to where the open file was, answers when the pages that it wrote to are
+/// durable, if that is `wished` or the file was opened so.
+pub(crate) fn made_durable(
+    call: &mut Call,
+    number: u64,
+    (position, wished): (Option<u64>, bool),
+    answer: Answer,
+) -> Answer {
+    let count = answer?;
+    let wished = wished || call.file(number)?.flags & O_DSYNC != 0;
+    if wished && let Target::File(inode) = target(call, number)? {
+        let pages = call.written_pages(number, inode, (position, count))?;
+        return call.synchronised(inode, pages, count);
+    }
+    Ok(count)
 }
 
 /// `sync`.

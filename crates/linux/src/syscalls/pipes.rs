@@ -4,6 +4,7 @@
 //! opens it for both, so that neither can miss the other.
 
 use super::copying::{offset_at, take_bytes, take_stream};
+use super::lengths::made_durable;
 use super::messages;
 use super::transfer::{
     self, TRANSFER_BYTES_MAX, consume_pipe, fill_pipe, gather, nobody_reads, peek_pipe, vector,
@@ -276,7 +277,7 @@ pub(crate) fn splice(call: &mut Call) -> Answer {
             if let Some(at) = at {
                 call.write(to_at, &(at + written).to_le_bytes())?;
             }
-            transfer::made_durable(call, to, false, Ok(written))
+            made_durable(call, to, (at, false), Ok(written))
         }
         (None, Some((sink, ..))) => {
             let takes = waits(call, to, flags)?;

@@ -2,13 +2,14 @@
 
 use perdure_riscv::Access;
 
+use super::lengths::made_durable;
 use super::seals::{SEAL_GROW, SEAL_WRITE};
 use super::{Answer, Call, Stop, messages, pipes, terminals, threads, timers, watches};
 use crate::errno::Errno;
 use crate::owners;
 use crate::signal::{self, SI_USER, SIGPIPE, SignalInfo};
 use crate::vfs::descriptor::{
-    O_APPEND, O_CLOEXEC, O_DIRECT, O_DSYNC, O_NONBLOCK, O_WRONLY, Object, OpenFile,
+    O_APPEND, O_CLOEXEC, O_DIRECT, O_NONBLOCK, O_WRONLY, Object, OpenFile,
 };
 use crate::vfs::inode::{Device, InodeId, Node};
 use crate::vfs::pipe::{EventCounter, PIPE_ATOMIC_BYTES, Pipe};
@@ -402,17 +403,7 @@ fn read_event(call: &mut Call, id: u32, pieces: &Pieces, wanted: u64, nonblockin
 /// is answered if the file was opened so.
 fn write_from(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64>) -> Answer {
     let answer = write_pieces(call, number, pieces, position);
-    made_durable(call, number, false, answer)
-}
-
-/// What a write answers when what it wrote is durable, if that is `wished` or the file was opened so.
-pub(crate) fn made_durable(call: &mut Call, number: u64, wished: bool, answer: Answer) -> Answer {
-    let count = answer?;
-    let wished = wished || call.file(number)?.flags & O_DSYNC != 0;
-    if wished && let Target::File(inode) = target(call, number)? {
-        return call.synchronised(inode, count);
-    }
-    Ok(count)
+    made_durable(call, number, (position, false), answer)
 }
 
 fn write_pieces(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64>) -> Answer {
@@ -702,7 +693,8 @@ pub(crate) fn transfer_with(
     }
     let answer = write_pieces(call, number, pieces, position);
     let answer = without_waiting(call, flags, answer);
-    made_durable(call, number, flags & (RWF_DSYNC | RWF_SYNC) != 0, answer)
+    let wished = flags & (RWF_DSYNC | RWF_SYNC) != 0;
+    made_durable(call, number, (position, wished), answer)
 }
 
 /// What a transfer answers that would wait but shall not.
