@@ -234,6 +234,46 @@ def test_recovery_that_cannot_be_cut_is_found_by_cutting_it(command: Command) ->
     assert (status, report["bugs"]) == (0, [])
 
 
+NEW_FILE = r"""
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "perdure.h"
+
+static void persist(volatile uint64_t *word, uint64_t value)
+{
+    *word = value;
+    perdure_clwb(word);
+    perdure_sfence();
+}
+
+int main(int count, char **words)
+{
+    (void)words;
+    const int new = count > 1 ? open("/pmem/new", O_RDWR | O_CREAT | O_EXCL, 0600) : 0;
+    if (new < 0 || (count > 1 && fsync(new) != 0)) return 3;
+    const int file = open("/pmem/x", O_RDWR | O_CREAT, 0600), all = open("/pmem", O_RDONLY);
+    if (ftruncate(file, 4096) != 0) return 2;
+    volatile uint64_t *pool = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    persist(pool, pool[0] + 1);
+    if (count > 1) unlink("/pmem/new");
+    return fsync(all) != 0;
+}
+"""
+"""Recovery makes a file that must not be there yet before it looks at any pool."""
+
+
+def test_a_file_that_recovery_has_made_is_there_when_it_recovers_again(
+    command: Command, compiled: Callable[..., Path]
+) -> None:
+    program = compiled(NEW_FILE, "-g", "-O1")
+    line = ("--", program, "--then", program, "recover")
+    ended = command("check", "--json", "-", *line)
+    (bug,) = json.loads(ended.stdout)["bugs"]
+    assert (bug["defect"], bug["point"]["in_recovery"]) == ("not-recoverable", "recovery")
+    assert command("check", "--no-nested", *line).status == 0
+
+
 def test_nothing_depends_on_the_number_of_host_threads(command: Command) -> None:
     reports = []
     for jobs in ("1", "2", "3"):

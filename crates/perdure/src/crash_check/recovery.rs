@@ -247,7 +247,7 @@ impl Recoveries {
         lines: &BTreeMap<u64, Arc<Vec<Version>>>,
     ) -> Result<Functional, Error> {
         let template = self.untouched(which, pool, table)?;
-        if template.written.has_stores() {
+        if !template.written.is_empty() {
             return self.boot(which, newest(pool, lines));
         }
         Ok(self.go_on_from(&template, pool, lines).machine)

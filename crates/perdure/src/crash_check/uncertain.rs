@@ -184,7 +184,6 @@ pub struct Untouched {
     stopped: bool,
     /// What was written until then, whatever was there; by the program, or by the kernel for itself.
     written: Vec<(u64, Vec<u8>)>,
-    stores: usize,
 }
 
 impl Untouched {
@@ -194,9 +193,9 @@ impl Untouched {
         written.map(|(address, bytes)| (*address, bytes.as_slice()))
     }
 
-    /// Some of it by the program.
-    pub fn has_stores(&self) -> bool {
-        self.stores > 0
+    /// True if nothing was.
+    pub fn is_empty(&self) -> bool {
+        self.written.is_empty()
     }
 }
 
@@ -207,7 +206,6 @@ impl Watcher for Untouched {
     }
 
     fn stores(&mut self, _: &Pool, address: u64, bytes: &[u8], _: &At) {
-        self.stores += 1;
         self.written.push((address, bytes.to_vec()));
     }
 
