@@ -1,6 +1,7 @@
 """What `perdure check` says is missing: of stores around the caches, and of two threads.
 
-Always true here: recovery fails if `y` is newer than `x`, which has a line of its own.
+Always true here: recovery fails if `y` is newer than `x`, which has a line of its own
+where `BETWEEN` says nothing else.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ COMMON = r"""
 #ifndef TYPE
 #define TYPE 0
 #endif
+#ifndef BETWEEN
+#define BETWEEN 7
+#endif
 
-struct pool { volatile uint64_t x, rest[7], y; };
+struct pool { volatile uint64_t x, rest[BETWEEN], y; };
 static struct pool *pool;
 static const uint64_t rounds = 12;
 #define APART __attribute__((noinline)) static
@@ -97,6 +101,34 @@ static void run(void)
 }
 """
 
+UNDER_A_LOCK = r"""
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+APART void *other(void *none)
+{
+    for (int over = 0; !over;) {
+        LOCK(&lock);
+        pool->y = pool->x;
+        over = pool->y == rounds;
+        UNLOCK(&lock);
+    }
+    persist(&pool->y);
+    return none;
+}
+
+static void run(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, 0, other, 0);
+    for (uint64_t i = 1; i <= rounds; i++) {
+        LOCK(&lock);
+        pool->x = i;
+        UNLOCK(&lock);
+    }
+    pthread_join(thread, 0);
+}
+"""
+
 
 Checked = Callable[..., tuple[list[Any], str]]
 
@@ -148,3 +180,13 @@ def test_a_fence_belongs_to_the_thread_that_flushed(checked: Checked) -> None:
     (thread,) = {moment["thread"] for moment in first}
     (kept,) = (moment for moment in told if moment["kind"] == "kept")
     assert kept["thread"] != thread
+
+
+@pytest.mark.parametrize("model", ["px86", "arm", "perdure"])
+def test_a_lock_orders_the_stores_of_two_threads_to_a_line(model: str, checked: Checked) -> None:
+    locked = ("-DLOCK=pthread_mutex_lock", "-DUNLOCK=pthread_mutex_unlock")
+    free = ("-DLOCK=(void)", "-DUNLOCK=(void)")
+    options = ("--model", model, "--schedules", "12")
+    assert checked(UNDER_A_LOCK, *options, flags=("-DBETWEEN=1", *locked))[0] == []
+    bugs, _ = checked(UNDER_A_LOCK, *options, flags=("-DBETWEEN=1", *free))
+    assert bool(bugs) == (model == "arm"), "stores of a line pass each other there alone"

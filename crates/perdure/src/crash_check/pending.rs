@@ -42,6 +42,10 @@ pub struct Store {
     pub at: At,
     /// Fences of its thread that came before it.
     fences: u64,
+    /// The last moment before it at which its thread put stores behind what was before.
+    behind: u64,
+    /// The first moment since at which its thread put it before what is behind.
+    before: Option<u64>,
 }
 
 /// A line.
@@ -116,6 +120,19 @@ pub struct Flushed {
     pub retired: u64,
 }
 
+/// Moments at which threads put stores behind others: what a thread has put before such a moment stays before
+/// what another one puts behind a later one.
+#[derive(Clone, Debug, Default)]
+struct Barriers {
+    count: u64,
+    /// The last of each thread.
+    last: BTreeMap<ThreadId, u64>,
+    /// Lines of stores that their thread has put before nothing yet.
+    loose: BTreeMap<ThreadId, BTreeSet<u64>>,
+    /// How much was retired before the last atomic instruction of each thread, whose store is a barrier, too.
+    atomics: BTreeMap<ThreadId, u64>,
+}
+
 /// All lines that are not durable.
 #[derive(Clone, Debug)]
 pub struct Pending {
@@ -126,6 +143,8 @@ pub struct Pending {
     /// Flushes that came too early for all that is stored in their lines since.
     early: BTreeMap<u64, Vec<Early>>,
     fences: BTreeMap<ThreadId, u64>,
+    /// In which order the barriers of all threads were, where stores can pass each other.
+    barriers: Barriers,
     /// Stores of which it is of interest when they become durable, by how much was retired before them.
     watched: Arc<BTreeSet<u64>>,
     /// What made them so.
@@ -224,6 +243,7 @@ impl Pending {
             under_way: BTreeMap::new(),
             early: BTreeMap::new(),
             fences: BTreeMap::new(),
+            barriers: Barriers::default(),
             watched,
             fates: BTreeMap::new(),
         }
@@ -250,11 +270,37 @@ impl Pending {
             bytes: [0; LINE_BYTES],
             at: *at,
             fences: self.fences.get(&at.thread).copied().unwrap_or(0),
+            behind: self.barriers.last.get(&at.thread).copied().unwrap_or(0),
+            before: None,
         };
         store.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
         history.stores.push(store);
         if history.stores.len() > STORES_MAX && !self.under_way.contains_key(&line) {
             history.thin();
+        }
+        if self.model.reorders_stores() {
+            let loose = &mut self.barriers.loose;
+            loose.entry(at.thread).or_default().insert(line);
+            if self.barriers.atomics.get(&at.thread) == Some(&at.retired) {
+                self.barrier(at.thread, true);
+            }
+        }
+    }
+
+    /// A thread puts its later stores behind what is before, and that before them if it has `both`.
+    fn barrier(&mut self, thread: ThreadId, both: bool) {
+        let barriers = &mut self.barriers;
+        barriers.count += 1;
+        barriers.last.insert(thread, barriers.count);
+        let loose = both.then(|| barriers.loose.remove(&thread)).flatten();
+        for line in loose.into_iter().flatten() {
+            let Some(history) = self.lines.get_mut(&line) else {
+                continue;
+            };
+            let stores = Arc::make_mut(history).stores.iter_mut();
+            for store in stores.filter(|store| store.at.thread == thread) {
+                store.before.get_or_insert(barriers.count);
+            }
         }
     }
 
@@ -356,6 +402,12 @@ impl Pending {
     pub fn wait(&mut self, wait: Wait, at: &At, durable: &mut dyn FnMut(u64, &Bytes)) {
         if self.model.orders_stores(wait) {
             *self.fences.entry(at.thread).or_default() += 1;
+        }
+        if self.model.reorders_stores() && self.model.puts_stores_behind(wait) {
+            self.barrier(at.thread, self.model.orders_stores(wait));
+            if wait == Wait::Atomic {
+                self.barriers.atomics.insert(at.thread, at.retired);
+            }
         }
         if !self.model.waits_for_flushes(wait) {
             return;

@@ -59,6 +59,14 @@ impl Model {
         }
     }
 
+    /// True if stores behind stay behind what the thread has seen of others before.
+    pub fn puts_stores_behind(self, wait: Wait) -> bool {
+        match wait {
+            Wait::Kernel | Wait::Barrier(_) | Wait::Atomic => true,
+            Wait::Fence(_, after) => after & WRITES != 0,
+        }
+    }
+
     /// True if stores of one thread to different bytes of a line can pass each other.
     pub fn reorders_stores(self) -> bool {
         self == Self::Arm

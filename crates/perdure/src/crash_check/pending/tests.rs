@@ -15,7 +15,7 @@ fn drawn(random: &mut Random, model: Model) -> String {
             "store", "store", "store", "clflush", "clwb", "sfence", "xchg",
         ],
         Model::Arm => &[
-            "store", "store", "store", "dc-cvap", "dc-cvap", "dmb", "dsb",
+            "store", "store", "store", "dc-cvap", "dc-cvap", "dmb", "dsb", "xchg",
         ],
         Model::Perdure | Model::Machine => &[
             "store",
@@ -100,14 +100,14 @@ impl Points<'_> {
     }
 
     fn run(&mut self, model: Model) {
-        let at = At {
-            thread: ThreadId(1),
-            pc: 0,
-            retired: 0,
-            by_kernel: false,
-        };
-        for instruction in self.test.threads[0].clone() {
+        for (number, instruction) in self.test.threads[0].clone().into_iter().enumerate() {
             use litmus::program::{Action, Operand};
+            let at = At {
+                thread: ThreadId(1),
+                pc: 0,
+                retired: number as u64,
+                by_kernel: false,
+            };
             let mut settled = Vec::new();
             let wait = match instruction.name {
                 "sfence" => Some(Wait::Barrier(Barrier::Sfence)),
@@ -258,6 +258,34 @@ fn a_flush_misses_what_is_stored_before_its_thread_waits() {
     pending.flush(0, clwb, &at(1, 19), nothing);
     pending.wait(sfence, &at(1, 20), nothing);
     assert!(pending.covered().is_empty() && pending.lines().is_empty());
+}
+
+#[test]
+fn what_a_thread_puts_before_its_stores_stays_before_those_that_another_puts_behind() {
+    let at = |(thread, retired): (u32, u64)| At {
+        thread: ThreadId(thread),
+        pc: 0,
+        retired,
+        by_kernel: false,
+    };
+    let (release, acquire) = (Some(Wait::Fence(3, 1)), Some(Wait::Fence(2, 3)));
+    // How many ways there are to find two stores, with a barrier behind the first and one before the second.
+    let found = |own: Option<Wait>, others: Option<Wait>| {
+        let mut pending = Pending::new(Model::Arm, Arc::default());
+        pending.store(0, &[0; 64], (0, &[1]), &at((1, 10)));
+        for (wait, who) in [(own, (1, 11)), (others, (2, 12))] {
+            if let Some(wait) = wait {
+                pending.wait(wait, &at(who), &mut |_, _| {});
+            }
+        }
+        pending.store(0, &[0; 64], (8, &[1]), &at((2, 13)));
+        pending.lines()[&0].versions(Model::Arm).0.len()
+    };
+    assert_eq!(found(release, acquire), 3);
+    assert_eq!(found(Some(Wait::Atomic), Some(Wait::Atomic)), 3);
+    assert_eq!(found(release, None), 4);
+    assert_eq!(found(None, acquire), 4);
+    assert_eq!(found(acquire, acquire), 4);
 }
 
 #[test]

@@ -104,7 +104,7 @@ impl History {
 
     fn is_ordered(&self, earlier: usize, later: usize) -> bool {
         let (earlier, later) = (&self.stores[earlier], &self.stores[later]);
-        let same_thread = earlier.at.thread == later.at.thread;
-        earlier.mask & later.mask != 0 || same_thread && earlier.fences < later.fences
+        let is_put_before = earlier.before.is_some_and(|at| at <= later.behind);
+        earlier.mask & later.mask != 0 || is_put_before
     }
 }
