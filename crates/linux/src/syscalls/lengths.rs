@@ -286,7 +286,7 @@ pub(crate) fn made_durable(
     answer: Answer,
 ) -> Answer {
     let count = answer?;
-    let wished = wished || call.file(number)?.flags & O_DSYNC != 0;
+    let wished = count > 0 && (wished || call.file(number)?.flags & O_DSYNC != 0);
     if wished && let Target::File(inode) = target(call, number)? {
         let pages = call.written_pages(number, inode, (position, count))?;
         return call.synchronised(inode, pages, count);
