@@ -23,7 +23,7 @@ enum Says {
 
 /// A directory that is there from the start, what is made in it, and what that says. The directories
 /// between are made, too.
-const LATE: [(&str, &str, Says); 72] = [
+const LATE: [(&str, &str, Says); 80] = [
     (PROCESS, "fdinfo", Says::Directory),
     (PROCESS, "cwd", Says::Link(ProcessLink::Directory)),
     (PROCESS, "io", Says::Report(Report::Transfers)),
@@ -128,12 +128,22 @@ const LATE: [(&str, &str, Says); 72] = [
     (SYSTEM, "node/has_memory", Says::Text("0\n")),
     (SYSTEM, "node/online", Says::Text("0\n")),
     (SYSTEM, "node/possible", Says::Text("0\n")),
+    // Those of a directory that is there are made each by itself.
+    ("/proc/sys/vm", "nr_hugepages", Says::Text("0\n")),
+    ("/proc/sys/vm", "overcommit_ratio", Says::Text("50\n")),
+    ("/proc/sys/vm", "swappiness", Says::Text("60\n")),
+    (RANDOM, "entropy_avail", Says::Text("256\n")),
+    (RANDOM, "poolsize", Says::Text("256\n")),
+    (KERNEL, "arch", Says::Text("riscv64\n")),
+    (KERNEL, "overflowgid", Says::Text("65534\n")),
+    (KERNEL, "overflowuid", Says::Text("65534\n")),
 ];
 /// There is one namespace.
 const EVERYBODY: &str = "         0          0 4294967295\n";
 const PROCESS: &str = "/proc/1";
 const THREAD: &str = "/proc/1/task/1";
 const KERNEL: &str = "/proc/sys/kernel";
+const RANDOM: &str = "/proc/sys/kernel/random";
 const SYSTEM: &str = "/sys/devices/system";
 
 /// What is said of each hart beside its number: every one is a core by itself, and all are in one package.

@@ -85,6 +85,7 @@ int main(int count, char **arguments)
         "/proc/self/uid_map", "/proc/self/net/if_inet6", "/proc/net/if_inet6", "/proc/modules",
         "/proc/sys/net/core/somaxconn", "/proc/sys/net/none", "/proc/sys/kernel/domainname",
         "/proc/sys/fs/pipe-max-size", "/sys/class/net/lo/mtu", "/sys/class/net/lo/none",
+        "/proc/sys/kernel/overflowuid", "/proc/sys/kernel/random/poolsize",
     };
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (count > 1)
