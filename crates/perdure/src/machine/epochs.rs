@@ -27,11 +27,13 @@ pub(super) const EVENT_EPOCH_CYCLES: u32 = MACHINE_EVENT;
 /// So many epochs in a row may end before they have begun, as long as the machine does not catch up.
 const OVERTAKEN_MOST: u32 = 1000;
 
-/// Epochs in a row whose `epoch.cycles` had passed before they began, because the end of the one before took
-/// longer.
+/// Epochs in which nothing was executed, because their `epoch.cycles` had passed before they began: the end
+/// of the one before took longer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Overtaken {
     epochs: u32,
+    /// How much all harts had retired by then.
+    retired: u64,
     /// By how much the first of them began later.
     first_cycles: Cycles,
 }
@@ -83,13 +85,19 @@ impl<S: Source> Machine<S> {
 
     /// An epoch's cycles have passed. Where each end of an epoch takes as long, nobody does anything else.
     fn note_overtaken(&mut self, time: Cycles) {
+        let retired = self
+            .harts
+            .iter()
+            .map(|hart| hart.context.hart.retired)
+            .sum();
+        self.overtaken = self.overtaken.filter(|before| before.retired == retired);
         let cycles = self.epoch_began.saturating_sub(time);
         if cycles == 0 {
-            self.overtaken = None;
             return;
         }
         let overtaken = self.overtaken.get_or_insert(Overtaken {
             epochs: 0,
+            retired,
             first_cycles: cycles,
         });
         overtaken.epochs += 1;
