@@ -33,7 +33,6 @@ pub mod filter;
 mod full;
 pub mod level;
 pub mod log;
-mod parameters;
 pub mod recovery;
 pub mod registers;
 pub mod scan;
@@ -50,24 +49,128 @@ use perdure_hardware::policy::{
 };
 use perdure_hardware::statistics::Statistics;
 use perdure_hardware::time::Cycles;
+use serde::{Deserialize, Serialize};
 
+use self::block::REGISTERS;
 use self::bugs::Flaws;
 use self::counters::Counters;
 use self::epoch_id::EpochIds;
 use self::filter::{Filter, Key};
 use self::full::Full;
-use self::level::{LastLevel, Level};
-use self::log::{Entry, Header, UndoBuffer, entries_per_block};
-pub use self::parameters::Parameters;
-use self::registers::{Record, Writing};
+use self::level::{Keys, LastLevel, Level};
+use self::log::{Entry, Header, SUPER_BLOCK_BYTES, UndoBuffer, entries_per_block};
+use self::registers::Record;
 use self::scan::Scan;
 use self::space::{Place, Space};
-use crate::copies::CommitRecord;
+use crate::bytes::Sealed;
+use crate::copies::{COPIES, CommitRecord};
 use crate::design::{Design, ImpossibleParameter, PlantedBug, Recovered};
 use crate::epochs::{END_EPOCH, EpochNumbers, MachineEpochs, OfMachine, Urgency};
 use crate::layout::Layout;
 use crate::oracle::EpochPrefix;
+use crate::rows;
 use crate::surviving::{Interrupted, Surviving};
+
+/// The `picl` section of the configuration, and the `picl-l2` section.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Parameters {
+    /// Width of EID tags (§IV-A: 4 bits are sufficient).
+    pub eid_bits: u32,
+    /// How many epochs the cache scan trails behind the commit (§III-C).
+    pub acs_gap: u64,
+    /// Sets of the EID array that the scan looks at in one step; a set takes one cycle.
+    pub acs_sets_per_step: usize,
+    /// Size of one undo buffer, and of a block in the log (§III-B). There are two buffers. One row
+    /// holds a block, or as many as it needs.
+    pub undo_buffer_bytes: usize,
+    /// Size of a buffer's bloom filter (§III-B).
+    pub bloom_filter_bits: usize,
+    /// Size of a log region that the kernel hands out (§IV-B: e.g. 128 MB).
+    pub log_extent_bytes: u64,
+    /// Most log that the kernel hands out.
+    pub log_limit_bytes: u64,
+    /// The interrupt in which it does.
+    pub log_extent_interrupt_cycles: Cycles,
+    /// The kernel's work to reclaim one super-block.
+    pub log_collect_cycles: Cycles,
+    /// Of `picl-l2`. False: a line that another sharing group reads stays dirty, as no machine can have it.
+    pub coherence_evicts: bool,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            eid_bits: 4,
+            acs_gap: 3,
+            acs_sets_per_step: 16,
+            undo_buffer_bytes: 2048,
+            bloom_filter_bits: 4096,
+            log_extent_bytes: 128 << 20,
+            log_limit_bytes: 1 << 30,
+            log_extent_interrupt_cycles: 5000,
+            log_collect_cycles: 100,
+            coherence_evicts: true,
+        }
+    }
+}
+
+impl Parameters {
+    fn validate(&self, keys: &Keys, area_bytes: u64) -> Result<(), ImpossibleParameter> {
+        ImpossibleParameter::unless(
+            (2..=8).contains(&self.eid_bits),
+            keys.eid_bits,
+            self.eid_bits,
+            "must be 2 to 8",
+        )?;
+        let most = (1u64 << self.eid_bits) - 3;
+        ImpossibleParameter::unless(
+            self.acs_gap <= most,
+            keys.acs_gap,
+            self.acs_gap,
+            format!(
+                "must be at most {most} with {} EID bits, so that outstanding epochs can be told apart",
+                self.eid_bits
+            ),
+        )?;
+        ImpossibleParameter::unless(
+            self.acs_sets_per_step > 0,
+            keys.acs_sets_per_step,
+            0,
+            "must be at least 1",
+        )?;
+        ImpossibleParameter::unless(
+            self.undo_buffer_bytes.is_power_of_two()
+                && (128..=4096).contains(&self.undo_buffer_bytes),
+            keys.undo_buffer_bytes,
+            self.undo_buffer_bytes,
+            "must be a power of two, 128 to 4096",
+        )?;
+        ImpossibleParameter::unless(
+            self.bloom_filter_bits.is_power_of_two()
+                && (64..=1 << 20).contains(&self.bloom_filter_bits),
+            keys.bloom_filter_bits,
+            self.bloom_filter_bits,
+            "must be a power of two, 64 to 1048576",
+        )?;
+        ImpossibleParameter::unless(
+            self.log_extent_bytes >= 4 * SUPER_BLOCK_BYTES
+                && self.log_extent_bytes.is_multiple_of(SUPER_BLOCK_BYTES),
+            keys.log_extent_bytes,
+            self.log_extent_bytes,
+            format!("must be a multiple of {SUPER_BLOCK_BYTES}, four of these at least"),
+        )?;
+        ImpossibleParameter::unless(
+            self.log_limit_bytes >= self.log_extent_bytes && self.log_limit_bytes <= area_bytes,
+            keys.log_limit_bytes,
+            self.log_limit_bytes,
+            format!(
+                "must be at least {} = {} and at most a quarter of nvm.bytes = {area_bytes}",
+                keys.log_extent_bytes, self.log_extent_bytes
+            ),
+        )
+    }
+}
 
 /// A block of the log that may still be on its way.
 #[derive(Clone)]
@@ -91,6 +194,14 @@ enum Because {
     Evicted,
     /// A scan has come to its end.
     Scanned,
+}
+
+/// How far the register record being written has come.
+#[derive(Clone, Copy)]
+enum Writing {
+    Nothing,
+    Copy0 { record: Record, durable: Cycles },
+    Copy1 { record: Record, durable: Cycles },
 }
 
 /// While the log stays nearly full, an epoch ends each time it grows by this part of its limit, until
@@ -348,6 +459,89 @@ impl<L: Level> InCacheLog<L> {
         } = hardware;
         let done = memory.write_line(line, bytes, traffic, now, not_before, statistics);
         done.into()
+    }
+
+    // ---- Registers -------------------------------------------------------------------------
+
+    /// The record that says what is durable at `time`.
+    fn record_at(&mut self, time: Cycles) -> Record {
+        self.record_number += 1;
+        let counts_unfinished = self.flaws.record_counts_unfinished;
+        let mut on_their_way = self.flushed.iter();
+        let oldest = on_their_way.find(|block| block.reachable > time && !counts_unfinished);
+        let space = &self.space;
+        let all = (space.next_sequence, space.last_slot, space.next_slots);
+        let (durable_below, last_slot, next_slots) = oldest.map_or(all, |block| {
+            let next_slots = [block.place.slot, block.place.successors[0]];
+            (block.sequence, block.place.predecessor, next_slots)
+        });
+        let persisted = self.to_announce.max(self.persisted);
+        Record {
+            number: self.record_number,
+            persisted,
+            durable_below,
+            last_slot: u64::from(last_slot),
+            next_slots: next_slots.map(u64::from),
+            oldest_needed: self.space.oldest_needed(persisted).min(durable_below),
+        }
+    }
+
+    fn write_copy(hardware: &mut Hardware, copy: usize, record: &Record, now: Cycles) -> Cycles {
+        debug_assert!(COPIES[copy].is_multiple_of(Record::BYTES as u64));
+        let bytes = record.encode();
+        rows::write(hardware, COPIES[copy], &bytes, Traffic::Metadata, now, 0).durable
+    }
+
+    /// Starts a record in the background unless one is under way.
+    fn start_record(&mut self, hardware: &mut Hardware, now: Cycles) {
+        if !matches!(self.writing, Writing::Nothing) {
+            return;
+        }
+        let record = self.record_at(now);
+        let durable = Self::write_copy(hardware, 0, &record, now);
+        (hardware.memory).draw_span(REGISTERS, "copy 0", [now, durable], &[]);
+        self.writing = Writing::Copy0 { record, durable };
+        if self.flaws.writes_copies_together {
+            let durable = Self::write_copy(hardware, 1, &record, now);
+            self.writing = Writing::Copy1 { record, durable };
+            hardware.events.schedule(durable, EVENT_REGISTERS);
+        }
+        self.counters.register_records += 1;
+        hardware.events.schedule(durable, EVENT_REGISTERS);
+    }
+
+    /// A copy of the record became durable.
+    fn registers_written(&mut self, hardware: &mut Hardware, now: Cycles) {
+        match self.writing {
+            Writing::Copy0 { record, durable } if durable <= now => {
+                let durable = Self::write_copy(hardware, 1, &record, now);
+                self.writing = Writing::Copy1 { record, durable };
+                (hardware.memory).draw_span(REGISTERS, "copy 1", [now, durable], &[]);
+                hardware.events.schedule(durable, EVENT_REGISTERS);
+            }
+            Writing::Copy1 { record, durable } if durable <= now => {
+                self.writing = Writing::Nothing;
+                self.record_durable(hardware, &record, now);
+            }
+            // With a planted bug that writes both copies at once.
+            _ => {}
+        }
+    }
+
+    fn record_durable(&mut self, hardware: &mut Hardware, record: &Record, now: Cycles) {
+        if record.persisted > self.persisted {
+            hardware.statistics.epochs_persisted += record.persisted - self.persisted;
+            self.persisted = record.persisted;
+            let early = u64::from(self.flaws.collects_early);
+            self.collect(hardware, self.persisted + early);
+            if self.space.live_bytes() < self.full.nearly_bytes {
+                self.next_request_bytes = self.full.nearly_bytes;
+            }
+        }
+        if self.to_announce > self.persisted {
+            self.start_record(hardware, now);
+        }
+        self.start_scan_if_due(hardware, now);
     }
 }
 

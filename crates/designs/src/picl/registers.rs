@@ -11,18 +11,11 @@
 //! but who waits for PersistedEID. This is our addition; the paper does not say how recovery finds the
 //! end of the log.
 
-use perdure_hardware::hierarchy::Hardware;
-use perdure_hardware::memory::Traffic;
-use perdure_hardware::time::Cycles;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::block::REGISTERS;
-use super::level::Level;
 use super::log::NO_SLOT;
-use super::{EVENT_REGISTERS, InCacheLog};
 use crate::bytes::Sealed;
-use crate::copies::{COPIES, CommitRecord};
-use crate::rows;
+use crate::copies::CommitRecord;
 
 /// The registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
@@ -55,95 +48,4 @@ impl Sealed for Record {
 
 impl CommitRecord for Record {
     const DAMAGED: &'static str = "PiCL's registers: both copies are damaged";
-}
-
-/// How far the register record being written has come.
-#[derive(Clone, Copy)]
-pub(super) enum Writing {
-    Nothing,
-    Copy0 { record: Record, durable: Cycles },
-    Copy1 { record: Record, durable: Cycles },
-}
-
-impl<L: Level> InCacheLog<L> {
-    /// The record that says what is durable at `time`.
-    pub(super) fn record_at(&mut self, time: Cycles) -> Record {
-        self.record_number += 1;
-        let counts_unfinished = self.flaws.record_counts_unfinished;
-        let mut on_their_way = self.flushed.iter();
-        let oldest = on_their_way.find(|block| block.reachable > time && !counts_unfinished);
-        let space = &self.space;
-        let all = (space.next_sequence, space.last_slot, space.next_slots);
-        let (durable_below, last_slot, next_slots) = oldest.map_or(all, |block| {
-            let next_slots = [block.place.slot, block.place.successors[0]];
-            (block.sequence, block.place.predecessor, next_slots)
-        });
-        let persisted = self.to_announce.max(self.persisted);
-        Record {
-            number: self.record_number,
-            persisted,
-            durable_below,
-            last_slot: u64::from(last_slot),
-            next_slots: next_slots.map(u64::from),
-            oldest_needed: self.space.oldest_needed(persisted).min(durable_below),
-        }
-    }
-
-    fn write_copy(hardware: &mut Hardware, copy: usize, record: &Record, now: Cycles) -> Cycles {
-        debug_assert!(COPIES[copy].is_multiple_of(Record::BYTES as u64));
-        let bytes = record.encode();
-        rows::write(hardware, COPIES[copy], &bytes, Traffic::Metadata, now, 0).durable
-    }
-
-    /// Starts a record in the background unless one is under way.
-    pub(super) fn start_record(&mut self, hardware: &mut Hardware, now: Cycles) {
-        if !matches!(self.writing, Writing::Nothing) {
-            return;
-        }
-        let record = self.record_at(now);
-        let durable = Self::write_copy(hardware, 0, &record, now);
-        (hardware.memory).draw_span(REGISTERS, "copy 0", [now, durable], &[]);
-        self.writing = Writing::Copy0 { record, durable };
-        if self.flaws.writes_copies_together {
-            let durable = Self::write_copy(hardware, 1, &record, now);
-            self.writing = Writing::Copy1 { record, durable };
-            hardware.events.schedule(durable, EVENT_REGISTERS);
-        }
-        self.counters.register_records += 1;
-        hardware.events.schedule(durable, EVENT_REGISTERS);
-    }
-
-    /// A copy of the record became durable.
-    pub(super) fn registers_written(&mut self, hardware: &mut Hardware, now: Cycles) {
-        match self.writing {
-            Writing::Copy0 { record, durable } if durable <= now => {
-                let durable = Self::write_copy(hardware, 1, &record, now);
-                self.writing = Writing::Copy1 { record, durable };
-                (hardware.memory).draw_span(REGISTERS, "copy 1", [now, durable], &[]);
-                hardware.events.schedule(durable, EVENT_REGISTERS);
-            }
-            Writing::Copy1 { record, durable } if durable <= now => {
-                self.writing = Writing::Nothing;
-                self.record_durable(hardware, &record, now);
-            }
-            // With a planted bug that writes both copies at once.
-            _ => {}
-        }
-    }
-
-    fn record_durable(&mut self, hardware: &mut Hardware, record: &Record, now: Cycles) {
-        if record.persisted > self.persisted {
-            hardware.statistics.epochs_persisted += record.persisted - self.persisted;
-            self.persisted = record.persisted;
-            let early = u64::from(self.flaws.collects_early);
-            self.collect(hardware, self.persisted + early);
-            if self.space.live_bytes() < self.full.nearly_bytes {
-                self.next_request_bytes = self.full.nearly_bytes;
-            }
-        }
-        if self.to_announce > self.persisted {
-            self.start_record(hardware, now);
-        }
-        self.start_scan_if_due(hardware, now);
-    }
 }
