@@ -161,15 +161,15 @@ impl Saved {
         }
     }
 
-    /// Refuses a context that has retired more than there was time for: who went on from it, at a time
-    /// that is none, would do so for ever.
-    pub fn check_times(&self, core: &Core) -> Result<(), String> {
+    /// Itself, unless a context has retired more than there was time for: who went on from it, at a time that
+    /// is none, would do so for ever.
+    pub fn in_time(self, core: &Core) -> Result<Self, String> {
         let room = self.at.cycles.saturating_add(1);
         let room = room.saturating_mul(core.instructions_a_cycle());
         if self.harts.iter().any(|hart| hart.hart.retired > room) {
             return Err("a processor context is later than its time".into());
         }
-        Ok(())
+        Ok(self)
     }
 }
 

@@ -28,7 +28,6 @@ use crate::parallel;
 use crate::request::{Prepared, Request, Resume, Schedule};
 use crate::token::Token;
 use crate::verify::{self, CutOptions, Golden, Verdict};
-use crate::version::{BUILD, TIMING};
 
 /// The design whose cuts these are. Losses are the machine's: one design is as good as another.
 const DESIGN: &str = "picl";
@@ -262,27 +261,16 @@ fn token_of(
     request: &Request,
     prepared: &Prepared,
     survey: &Survey,
-    (at, tear_seed): (Cycles, u64),
+    cut: (Cycles, u64),
     planted_bug: Option<String>,
 ) -> String {
-    let token = Token {
-        request: Request {
-            resume: Some(Resume::All),
-            generations: Some(1),
-            planted_bug,
-            ..request.clone()
-        },
-        at,
-        tear_seed,
-        later_cuts: Vec::new(),
-        checked: false,
-        config_hash: prepared.config_hash.clone(),
-        given: prepared.digests(),
-        reads: survey.named.reads.clone(),
-        build: BUILD.into(),
-        timing: TIMING,
+    let request = Request {
+        resume: Some(Resume::All),
+        generations: Some(1),
+        planted_bug,
+        ..request.clone()
     };
-    token.encode()
+    Token::of(request, prepared, cut, survey.named.reads.clone()).encode()
 }
 
 /// A machine as the power goes, and what recovery makes of it.

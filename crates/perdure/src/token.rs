@@ -6,13 +6,14 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use perdure_hardware::time::Cycles;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::reads::Reads;
-use crate::request::Request;
-use crate::version::TIMING;
+use crate::request::{Prepared, Request};
+use crate::version::{BUILD, TIMING};
 
 const PREFIX: &str = "p2-";
 /// What tokens began with that cannot be read any more.
@@ -49,6 +50,27 @@ pub struct Token {
 }
 
 impl Token {
+    /// Of a cut that this build makes, and of what the run reads of its host.
+    pub(crate) fn of(
+        request: Request,
+        prepared: &Prepared,
+        (at, tear_seed): (Cycles, u64),
+        reads: Reads,
+    ) -> Self {
+        Self {
+            request,
+            at,
+            tear_seed,
+            later_cuts: Vec::new(),
+            checked: prepared.check.is_some(),
+            config_hash: prepared.config_hash.clone(),
+            given: prepared.digests(),
+            reads,
+            build: BUILD.into(),
+            timing: TIMING,
+        }
+    }
+
     /// As text.
     pub fn encode(&self) -> String {
         sealed(PREFIX, self)

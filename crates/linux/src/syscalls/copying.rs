@@ -116,7 +116,7 @@ fn copy(
     if count > 0 {
         notify(call, from, IN_ACCESS)?;
     }
-    made_durable(call, to, (write_at, false), Ok(count))
+    made_durable(call, to, (write_at, false), count)
 }
 
 /// `sendfile`.

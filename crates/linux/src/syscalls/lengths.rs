@@ -248,7 +248,7 @@ pub(crate) fn fsync(call: &mut Call) -> Answer {
 impl Call<'_> {
     /// The pages of a file that a write of so many bytes has reached, to a position or to where the open file
     /// was.
-    pub fn written_pages(
+    fn written_pages(
         &self,
         number: u64,
         inode: InodeId,
@@ -268,7 +268,7 @@ impl Call<'_> {
     }
 
     /// The answer to a call when these pages of a file are durable.
-    pub fn synchronised(&mut self, inode: InodeId, pages: Range<u64>, answer: u64) -> Answer {
+    fn synchronised(&mut self, inode: InodeId, pages: Range<u64>, answer: u64) -> Answer {
         if (self.kernel).synchronise_pool(self.machine, inode, pages)? {
             Ok(answer)
         } else {
@@ -277,15 +277,14 @@ impl Call<'_> {
     }
 }
 
-/// What a write to a position, or to where the open file was, answers when the pages that it wrote to are
-/// durable, if that is `wished` or the file was opened so.
+/// What a write of so many bytes to a position, or to where the open file was, answers: when the pages that
+/// it wrote to are durable, if that is `wished` or the file was opened so.
 pub(crate) fn made_durable(
     call: &mut Call,
     number: u64,
     (position, wished): (Option<u64>, bool),
-    answer: Answer,
+    count: u64,
 ) -> Answer {
-    let count = answer?;
     let wished = count > 0 && (wished || call.file(number)?.flags & O_DSYNC != 0);
     if wished && let Target::File(inode) = target(call, number)? {
         let pages = call.written_pages(number, inode, (position, count))?;

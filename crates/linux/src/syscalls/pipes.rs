@@ -277,7 +277,7 @@ pub(crate) fn splice(call: &mut Call) -> Answer {
             if let Some(at) = at {
                 call.write(to_at, &(at + written).to_le_bytes())?;
             }
-            made_durable(call, to, (at, false), Ok(written))
+            made_durable(call, to, (at, false), written)
         }
         (None, Some((sink, ..))) => {
             let takes = waits(call, to, flags)?;

@@ -402,8 +402,8 @@ fn read_event(call: &mut Call, id: u32, pieces: &Pieces, wanted: u64, nonblockin
 /// Writes pieces; at `position`, or at the open file's offset, which then moves. They are durable before that
 /// is answered if the file was opened so.
 fn write_from(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64>) -> Answer {
-    let answer = write_pieces(call, number, pieces, position);
-    made_durable(call, number, (position, false), answer)
+    let count = write_pieces(call, number, pieces, position)?;
+    made_durable(call, number, (position, false), count)
 }
 
 fn write_pieces(call: &mut Call, number: u64, pieces: &Pieces, position: Option<u64>) -> Answer {
@@ -692,9 +692,9 @@ pub(crate) fn transfer_with(
         }
     }
     let answer = write_pieces(call, number, pieces, position);
-    let answer = without_waiting(call, flags, answer);
+    let count = without_waiting(call, flags, answer)?;
     let wished = flags & (RWF_DSYNC | RWF_SYNC) != 0;
-    made_durable(call, number, (position, wished), answer)
+    made_durable(call, number, (position, wished), count)
 }
 
 /// What a transfer answers that would wait but shall not.

@@ -11,7 +11,7 @@ use crate::reads::Reads;
 use crate::request::{Prepared, Request};
 use crate::token::Token;
 use crate::verify::Verdict;
-use crate::version::{BUILD, TIMING};
+use crate::version::BUILD;
 
 /// What such a run is called, where an error says that it is one.
 pub(crate) fn verdict(error: &Error) -> Option<Verdict> {
@@ -30,18 +30,9 @@ pub(crate) fn token(request: &Request, prepared: &Prepared, error: &Error) -> To
         _ => None,
     };
     let drawn = broke_off.map(|at| tear_seed(request.seed.unwrap_or(1), at));
-    Token {
-        request: request.clone(),
-        at: broke_off.or(request.at).unwrap_or(1),
-        tear_seed: request.tear_seed.or(drawn).unwrap_or(0),
-        later_cuts: Vec::new(),
-        checked: prepared.check.is_some(),
-        config_hash: prepared.config_hash.clone(),
-        given: prepared.digests(),
-        reads: Reads::default(),
-        build: BUILD.into(),
-        timing: TIMING,
-    }
+    let at = broke_off.or(request.at).unwrap_or(1);
+    let tear_seed = request.tear_seed.or(drawn).unwrap_or(0);
+    Token::of(request.clone(), prepared, (at, tear_seed), Reads::default())
 }
 
 /// What a campaign reports that came to this error: one cut, where that is a verdict. Who asks for cuts of a

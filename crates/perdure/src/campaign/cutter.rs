@@ -24,7 +24,6 @@ use crate::report::{state_hash, symbol_of};
 use crate::request::{Prepared, Request, Resume};
 use crate::token::Token;
 use crate::verify::{self, CutOptions, Golden, Verdict};
-use crate::version::{BUILD, TIMING};
 
 /// Cuts of the power during one recovery, at most.
 const RECOVERY_STEPS: u64 = 32;
@@ -321,26 +320,16 @@ impl Cutter<'_> {
     }
 
     fn token(&self, at: Cycles, tear_seed: u64, generations: u32) -> Token {
-        Token {
-            request: Request {
-                resume: match generations {
-                    _ if self.prepared.restart.is_some() => None,
-                    0 => Some(Resume::None),
-                    _ => Some(Resume::All),
-                },
-                generations: (generations > 1).then_some(generations),
-                ..self.request.clone()
+        let request = Request {
+            resume: match generations {
+                _ if self.prepared.restart.is_some() => None,
+                0 => Some(Resume::None),
+                _ => Some(Resume::All),
             },
-            at,
-            tear_seed,
-            later_cuts: Vec::new(),
-            checked: self.prepared.check.is_some(),
-            config_hash: self.prepared.config_hash.clone(),
-            given: self.prepared.digests(),
-            reads: self.reads(),
-            build: BUILD.into(),
-            timing: TIMING,
-        }
+            generations: (generations > 1).then_some(generations),
+            ..self.request.clone()
+        };
+        Token::of(request, self.prepared, (at, tear_seed), self.reads())
     }
 
     /// Digests of what the run reads of its host; as far as it has come, unless all is known from before.

@@ -85,11 +85,7 @@ impl<S: Source> Machine<S> {
 
     /// An epoch's cycles have passed. Where each end of an epoch takes as long, nobody does anything else.
     fn note_overtaken(&mut self, time: Cycles) {
-        let retired = self
-            .harts
-            .iter()
-            .map(|hart| hart.context.hart.retired)
-            .sum();
+        let retired = self.retired();
         self.overtaken = self.overtaken.filter(|before| before.retired == retired);
         let cycles = self.epoch_began.saturating_sub(time);
         if cycles == 0 {

@@ -63,10 +63,7 @@ impl<S: Source> Machine<S> {
             _ => Ok(()),
         };
         let saved = restore(read, &layout, harts, host, forgets);
-        let saved = saved.and_then(|saved| {
-            saved.check_times(&configuration.specification.core)?;
-            Ok(saved)
-        });
+        let saved = saved.and_then(|saved| saved.in_time(&configuration.specification.core));
         let saved = saved.map_err(|message| {
             Error::Request(format!("the recovered state is unusable: {message}"))
         })?;

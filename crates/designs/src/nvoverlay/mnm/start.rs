@@ -18,7 +18,7 @@ use crate::surviving::Corruption;
 
 impl Mnm {
     /// Starts the mapping over an NVM that holds epoch `epoch`: 0 formats it; any other is what
-    /// [`recover`] has just brought back, or [`format()`](Self::format) prepared.
+    /// [`recover`](super::recover) has just brought back, or [`format()`](Self::format) prepared.
     pub fn start(
         parameters: &MnmParameters,
         layout: &Layout,
